@@ -1,0 +1,67 @@
+"""What every compiled kernel of the store shares: the decorator, prefetch, mixing and threads over ranges."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+# nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
+# fork-safe nor re-entrant, and the results here must not depend on the number of threads anyway.
+kernel = numba.njit(cache=True, nogil=True)
+inline = numba.njit(cache=True, nogil=True, inline="never", error_model="numpy")
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Ask the processor to bring `array[index]` into its caches; never reads, never faults."""
+    signature = types.void(array, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, args[0])
+        pointer = builder.gep(view.data, [args[1]])
+        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        int32 = ir.IntType(32)
+        declared = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), int32, int32, int32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [ir.IntType(8).as_pointer()], declared)
+        builder.call(function, [byte, int32(0), int32(3), int32(1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@inline
+def mix64(value: np.uint64) -> np.uint64:
+    """Mix 64 bits (the finaliser of splitmix64, Steele, Lea and Flood, OOPSLA 2014): a bijection."""
+    value = np.uint64(value)
+    value ^= value >> np.uint64(30)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    value ^= value >> np.uint64(27)
+    value *= np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+def num_threads(threads: int | None = None) -> int:
+    """Return `threads`, or the cores this process may run on when None."""
+    return max(1, threads if threads is not None else len(os.sched_getaffinity(0)))
+
+
+def run_ranges(call: Callable[[int, int], Any], length: int, *, threads: int | None = None, grain: int = 1 << 14) -> list[Any]:
+    """Call `call(start, stop)` over contiguous ranges of `length`, in threads, and return the results in order.
+
+    A range holds at least `grain` items, so that small work stays on the calling thread.
+    """
+    parts = max(1, min(num_threads(threads), -(-length // grain)))
+    bounds = [length * part // parts for part in range(parts + 1)]
+    if parts == 1:
+        return [call(0, length)]
+    with ThreadPoolExecutor(parts - 1) as pool:
+        others = [pool.submit(call, bounds[part], bounds[part + 1]) for part in range(1, parts)]
+        first = call(bounds[0], bounds[1])
+        return [first, *(other.result() for other in others)]
