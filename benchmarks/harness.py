@@ -1,4 +1,4 @@
-"""What every benchmark shares: repeats taken in turns, medians, a printed table, a JSON report with its origin."""
+"""What every benchmark shares: repeats taken in turns, medians, printed tables, JSON reports with their origin."""
 
 import json
 import os
@@ -135,7 +135,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, file: Any = None) -> None:
 def write_report(
     area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None
 ) -> Path:
-    """Print the rows and write them to `benchmarks/results/AREA.json` with command, commit, machine, versions.
+    """Print the rows and write them to `benchmarks/results/AREA.json`, with commit, machine and versions.
 
     Returns
     -------
