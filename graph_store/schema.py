@@ -361,9 +361,11 @@ class Schema:
             As in the classes this makes.
         """
         name = EdgeTypeName.parse(edge_type)
-        paths = [files] if isinstance(files, (str, Path)) else list(files)
+        paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+        if not paths:
+            raise BadInput(f"edge type {name}: no files; name at least one")
         layout = EdgeSource(
-            Path(),
+            paths[0],
             format=format,
             src=0 if src is None else src,
             dst=1 if dst is None else dst,
@@ -372,7 +374,7 @@ class Schema:
             header=header,
             delimiter=delimiter,
         )
-        sources = tuple(replace(layout, path=Path(path)) for path in paths)
+        sources = tuple(replace(layout, path=path) for path in paths)
         ends = (name.src, name.dst)
         by_type = dict.fromkeys(ends, id_type) if isinstance(id_type, str) else dict(id_type)
         for end in by_type:
