@@ -1,4 +1,4 @@
-"""What every benchmark shares: repeats taken in turns, medians, printed tables, JSON reports with their origin."""
+"""What every benchmark shares: repeats in turns, medians, printed tables, JSON reports with their origin."""
 
 import json
 import os
