@@ -1,0 +1,219 @@
+"""The remote table: pull and push rows of any shard, each served by the rank that owns it."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mpi_runner.layout import Layout
+from mpi_runner.routing import Ids, Route, Rows, first_seen, sum_rows
+from mpi_runner.transport import Transport
+
+if TYPE_CHECKING:
+    from sparse_tables import LocalTable, TableConfig
+
+
+class RemoteTable:
+    """`sparse_tables.Table` over all ranks under the `sync` policy.
+
+    Every rank calls `pull`, `pull_pooled` and `push` equally often in the same order, with ids of its own, possibly
+    none. Only distinct ids and their rows travel. A push is one update: the gradients of all ranks are summed in the
+    order owner, rank, sample and applied once.
+
+    Parameters
+    ----------
+    local : LocalTable
+        The shards that this rank owns by `Layout`.
+    transport : Transport
+
+    Raises
+    ------
+    ValueError
+        If `local` holds other shards than those that this rank owns.
+    """
+
+    def __init__(self, local: "LocalTable", transport: Transport) -> None:
+        self.local = local
+        self.config: TableConfig = local.config
+        self._transport = transport
+        layout = Layout(transport.size, local.config.num_shards)
+        expected = layout.shards(transport.rank)
+        if list(local.shards) != list(expected):
+            raise ValueError(
+                f"rank {transport.rank} of {transport.size} owns shards {list(expected)} of table "
+                f"{local.config.name!r}, got a table with shards {list(local.shards)}"
+            )
+        self._owners = layout.owners()
+        self._name = f"table {local.config.name!r}"
+
+    def pull(self, ids: Ids, insert: bool = True, out: Rows | None = None) -> Rows:
+        """Return the rows of `ids`. Collective.
+
+        Parameters
+        ----------
+        ids : int64[n]
+            Any ids, duplicates too.
+        insert : bool
+            Whether an unseen id gets a row; otherwise it reads its deterministic initial value.
+        out : float32[n, dim], optional
+            Filled and returned.
+
+        Returns
+        -------
+        float32[n, dim]
+            A copy, in the order of `ids`.
+
+        Raises
+        ------
+        RankTimeout
+            If a rank does not answer before the deadline.
+        """
+        ids = _check_ids(ids)
+        unique, inverse = first_seen(ids)
+        route = self._route(unique)
+        grouped = route.group(unique)
+        asked = self._swap_ids(route, grouped, kind=9)
+        if self._all_mine(route, asked) and inverse is None:
+            self._transport.skip()
+            return self.local.pull(ids, insert=insert, out=out)
+        served = self.local.pull(np.concatenate(asked), insert=insert)
+        outgoing = _split(served, asked)
+        rows = np.empty((grouped.size, self.config.dim), dtype=np.float32)
+        incoming = route.split(rows)
+        incoming[self._transport.rank][...] = outgoing[self._transport.rank]
+        self._transport.swap_into(outgoing, incoming, what=f"rows of {self._name}", kind=10)
+        rows = route.ungroup(rows)
+        if inverse is not None:
+            rows = rows.take(inverse, axis=0)
+        if out is None:
+            return rows
+        out[...] = rows
+        return out
+
+    def pull_pooled(
+        self,
+        ids: Ids,
+        indptr: Ids,
+        mode: str = "sum",
+        weights: npt.NDArray[np.float32] | None = None,
+        insert: bool = True,
+    ) -> Rows:
+        """Return the sum or mean of each bag's rows. Collective.
+
+        Parameters
+        ----------
+        ids : int64[n]
+        indptr : int64[bags + 1]
+            Bag b holds `ids[indptr[b]:indptr[b + 1]]`; an empty bag pools to zeros.
+        mode : {"sum", "mean"}
+        weights : float32[n], optional
+            Factors of the rows.
+        insert : bool
+            As in `pull`.
+
+        Returns
+        -------
+        float32[bags, dim]
+        """
+        if mode not in ("sum", "mean"):
+            raise ValueError(f"mode must be 'sum' or 'mean', got {mode!r}")
+        rows = self.pull(ids, insert=insert)
+        if weights is not None:
+            rows *= np.asarray(weights, dtype=np.float32)[:, None]
+        sizes = np.diff(np.asarray(indptr, dtype=np.int64))
+        bags = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
+        pooled = sum_rows(rows, bags, sizes.size)
+        if mode == "mean":
+            pooled /= np.maximum(sizes, 1)[:, None].astype(np.float32)
+        return pooled
+
+    def push(self, ids: Ids, gradients: Rows, counts: npt.NDArray[np.float32] | None = None) -> None:
+        """Sum the gradients of all ranks and update each row once. Collective.
+
+        Parameters
+        ----------
+        ids : int64[n]
+            Duplicates are summed.
+        gradients : float32[n, dim]
+        counts : float32[n], optional
+            The samples behind each gradient, by which `l2` is weighted; 1 each by default.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit.
+        RankTimeout
+            If a rank does not answer before the deadline.
+        """
+        ids = _check_ids(ids)
+        gradients = _check_gradients(gradients, ids.size, self.config.dim)
+        counts = np.ones(ids.size, np.float32) if counts is None else np.asarray(counts, np.float32)
+        if counts.shape != ids.shape:
+            raise ValueError(f"counts must be float32[{ids.size}], one for each id, got shape {counts.shape}")
+        unique, inverse = first_seen(ids)
+        if inverse is not None:
+            gradients = sum_rows(gradients, inverse, unique.size)
+            counts = np.bincount(inverse, counts, unique.size).astype(np.float32)
+        route = self._route(unique)
+        pushed = self._swap_ids(route, route.group(unique), kind=11)
+        if self._all_mine(route, pushed):
+            self._transport.skip(2 if self.config.l2 else 1)
+            self.local.push(unique, gradients, counts)
+            return
+        received = self._collect(route, gradients, pushed, kind=12)
+        num_samples = self._collect(route, counts[:, None], pushed, kind=13)[:, 0] if self.config.l2 else None
+        self.local.push(np.concatenate(pushed), received, num_samples)
+
+    def _route(self, unique: Ids) -> Route:
+        return Route.to_owners(self._owners[shards_of(unique, self.config)], self._transport.size)
+
+    def _swap_ids(self, route: Route, grouped: Ids, *, kind: int) -> list[Ids]:
+        return self._transport.swap(route.split(grouped), what=f"ids of {self._name}", kind=kind)
+
+    def _all_mine(self, route: Route, asked: list[Ids]) -> bool:
+        """Say whether neither this rank nor any other one asks for a row across ranks here."""
+        rank = self._transport.rank
+        own = route.bounds[rank + 1] - route.bounds[rank]
+        return own == route.bounds[-1] and sum(part.size for part in asked) == own
+
+    def _collect(self, route: Route, values: Rows, pushed: list[Ids], *, kind: int) -> Rows:
+        """Send each owner its values and return those of all ranks for the own shards, in rank order."""
+        outgoing = route.split(route.group(values))
+        received = np.empty((sum(part.size for part in pushed), values.shape[1]), dtype=np.float32)
+        incoming = _split(received, pushed)
+        incoming[self._transport.rank][...] = outgoing[self._transport.rank]
+        self._transport.swap_into(outgoing, incoming, what=f"gradients of {self._name}", kind=kind)
+        return received
+
+
+def shards_of(ids: Ids, config: "TableConfig") -> Ids:
+    """Return the logical shard of each id (int64[n]) by the table's placement: int64[n]."""
+    if config.placement == "modulo":
+        return ids % config.num_shards
+    return (_mix64(ids.view(np.uint64)) % np.uint64(config.num_shards)).astype(np.int64)
+
+
+def _mix64(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    values = values ^ (values >> np.uint64(30))
+    values = values * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _split(values: Rows, parts: list[Ids]) -> list[Rows]:
+    bounds = np.cumsum([0, *(part.size for part in parts)]).tolist()
+    return [values[start:stop] for start, stop in zip(bounds, bounds[1:])]
+
+
+def _check_ids(ids: Ids) -> Ids:
+    ids = np.asarray(ids)
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        raise ValueError(f"ids must be int64[n], got {ids.dtype}{list(ids.shape)}")
+    return np.ascontiguousarray(ids, dtype=np.int64)
+
+
+def _check_gradients(gradients: Rows, num_rows: int, dim: int) -> Rows:
+    gradients = np.ascontiguousarray(gradients, dtype=np.float32)
+    if gradients.shape != (num_rows, dim):
+        raise ValueError(f"gradients must be float32[{num_rows}, {dim}], got shape {gradients.shape}")
+    return gradients
