@@ -1,0 +1,175 @@
+"""From an id to its shard and its slot: linear probing over cells that hold key and slot side by side.
+
+A cell is two int64 words: the id, and `mark << 32 | slot + 1`, which is 0 in an empty cell, so that zeroed
+memory is an empty index. `mark` is scratch of the push in progress: the position of the id among the push's
+unique ids. It counts only if the list of unique ids agrees (Briggs and Torczon, "An efficient representation
+for sparse sets", 1993), so it is never cleared.
+
+Kernels work in blocks of 64 ids: one pass computes the home cells and prefetches them, the next reads them.
+The result is the same; the waits for memory overlap.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sparse_tables.draws import draw_row
+from sparse_tables.kernels import floats_at, kernel, load_word, mix64, prefetch, store_word
+
+# Fields of a shard's line in the table's directory, int64[num_shards, FIELDS]. CELLS 0: the shard is not
+# here.
+CELLS, SHIFT, ROOM, COUNT, IDS, ROWS, STATE, STEPS = range(8)
+FIELDS = 8
+SLABS = {"cells": CELLS, "shift": SHIFT, "ids": IDS, "rows": ROWS, "state": STATE, "steps": STEPS}
+
+# Fields of the table's plan, int64[PLAN_FIELDS]: what the kernels need to know of its config.
+NUM_SHARDS, SHARD_MASK, MIXED, DIM, STATE_WIDTH, INITIAL, KEY, OPTIMIZER = range(8)
+PLAN_FIELDS = 8
+
+# Fields of the table's rates, float64[RATE_FIELDS].
+SCALE, LEARNING_RATE, L2, EPS, BETA1, BETA2, ACCUMULATOR = range(7)
+RATE_FIELDS = 7
+
+BLOCK = 64
+_LOW = 0xFFFFFFFF
+
+
+@kernel
+def shard_of(plan: Any, id: int, mixed: np.uint64) -> int:
+    """Return the shard of `id`, whose `mix64` is `mixed`."""
+    if plan[SHARD_MASK] >= 0:
+        return (np.int64(mixed) if plan[MIXED] else id) & plan[SHARD_MASK]
+    if plan[MIXED]:
+        return np.int64(mixed % np.uint64(plan[NUM_SHARDS]))
+    rest = id % plan[NUM_SHARDS]
+    return rest + plan[NUM_SHARDS] if rest < 0 else rest
+
+
+@kernel
+def probe(cells: int, shift: int, id: int, mixed: np.uint64) -> int:
+    """Return the address of the cell that holds `id`, or of the empty one where it would go."""
+    mask = (1 << (64 - shift)) - 1
+    home = np.int64(mixed >> np.uint64(shift))
+    while True:
+        cell = cells + 16 * home
+        if load_word(cell + 8) == 0 or load_word(cell) == id:
+            return cell
+        home = (home + 1) & mask
+
+
+@kernel
+def fill_index(line: Any) -> bool:
+    """Enter the ids of a shard's slots into its cells, all empty; False when an id is there twice."""
+    cells, shift = line[CELLS], line[SHIFT]
+    for start in range(0, line[COUNT], BLOCK):
+        stop = min(start + BLOCK, line[COUNT])
+        for slot in range(start, stop):
+            mixed = mix64(np.uint64(load_word(line[IDS] + 8 * slot)))
+            prefetch(cells + 16 * np.int64(mixed >> np.uint64(shift)))
+        for slot in range(start, stop):
+            id = load_word(line[IDS] + 8 * slot)
+            cell = probe(cells, shift, id, mix64(np.uint64(id)))
+            if load_word(cell + 8) != 0:
+                return False
+            store_word(cell, id)
+            store_word(cell + 8, slot + 1)
+    return True
+
+
+@kernel
+def partition(directory: Any, plan: Any, ids: Any, order: Any, bounds: Any) -> int:
+    """Order the positions of `ids` by shard, stably.
+
+    Fills `order` int64[n] and `bounds` int64[num_shards + 1]; the positions of shard s are
+    `order[bounds[s]:bounds[s + 1]]`. Returns the position of an id whose shard is not here, or -1.
+    """
+    shards = np.empty(len(ids), np.int32)
+    bounds[:] = 0
+    for position in range(len(ids)):
+        shard = shard_of(plan, ids[position], mix64(np.uint64(ids[position])))
+        if directory[shard, CELLS] == 0:
+            return position
+        shards[position] = shard
+        bounds[shard + 1] += 1
+    for shard in range(plan[NUM_SHARDS]):
+        bounds[shard + 1] += bounds[shard]
+    place = bounds[:-1].copy()
+    for position in range(len(ids)):
+        shard = shards[position]
+        order[place[shard]] = position
+        place[shard] += 1
+    return -1
+
+
+@kernel
+def enter(
+    directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: Any, shards: Any, uniques: Any
+) -> int:
+    """Find the unique ids of some shards' positions, giving those that are new a row with its initial value.
+
+    Parameters
+    ----------
+    order, bounds
+        What `partition` filled.
+    shards : int64[2]
+        The first shard to work on and the end of the range; the first is moved up as shards are done.
+    uniques : int64[3, n]
+        Filled for the positions of each shard done, from `bounds[shard]` on: for each position in `order` its
+        number among the shard's unique ids; for each number its slot; for each number its occurrences.
+        After the last number the slots go on with a -1.
+
+    Returns
+    -------
+    int
+        A shard that must grow first (call again then), or -1 when all are done.
+    """
+    homes = np.empty(BLOCK, np.uint64)
+    numbers, slots, occurrences = uniques[0], uniques[1], uniques[2]
+    while shards[0] < shards[1]:
+        shard = shards[0]
+        first, last = bounds[shard], bounds[shard + 1]
+        line = directory[shard]
+        cells, shift, room = line[CELLS], line[SHIFT], line[ROOM]
+        num_unique = 0
+        for start in range(first, last, BLOCK):
+            stop = min(start + BLOCK, last)
+            for at in range(start, stop):
+                mixed = mix64(np.uint64(ids[order[at]]))
+                homes[at - start] = mixed
+                prefetch(cells + 16 * np.int64(mixed >> np.uint64(shift)))
+            for at in range(start, stop):
+                id = ids[order[at]]
+                cell = probe(cells, shift, id, homes[at - start])
+                word = load_word(cell + 8)
+                if word == 0:
+                    slot = line[COUNT]
+                    if slot == room:
+                        return shard
+                    _add_row(line, plan, rates, slot, id)
+                    store_word(cell, id)
+                    word = slot + 1
+                slot = (word & _LOW) - 1
+                number = word >> 32
+                if number >= num_unique or slots[first + number] != slot:
+                    number = num_unique
+                    num_unique += 1
+                    slots[first + number] = slot
+                    occurrences[first + number] = 0
+                    store_word(cell + 8, (number << 32) | (slot + 1))
+                occurrences[first + number] += 1
+                numbers[at] = number
+        if first + num_unique < last:
+            slots[first + num_unique] = -1
+        shards[0] += 1
+    return -1
+
+
+@kernel
+def _add_row(line: Any, plan: Any, rates: Any, slot: int, id: int) -> None:
+    dim, width = plan[DIM], plan[STATE_WIDTH]
+    store_word(line[IDS] + 8 * slot, id)
+    draw_row(floats_at(line[ROWS] + 4 * dim * slot, dim), plan[KEY], id, plan[INITIAL], rates[SCALE])
+    # Other state starts at the zeros of fresh memory.
+    if rates[ACCUMULATOR] != 0.0 and width > 0 and width <= dim:
+        floats_at(line[STATE] + 4 * width * slot, width)[:] = np.float32(rates[ACCUMULATOR])
+    line[COUNT] = slot + 1

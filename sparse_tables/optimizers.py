@@ -1,0 +1,167 @@
+"""The updates of rows, one fused pass a unique row, its duplicates' gradients summed first.
+
+With g the summed gradient of a row (plus `l2 * count * row`), r the learning rate:
+
+sgd          row -= r g
+adagrad      a += g²;  row -= r g / (√a + eps)  (Duchi, Hazan and Singer, JMLR 2011; as in torch)
+row_adagrad  a += mean(g²), one number a row;  row -= r g / (√a + eps)  (as in fbgemm)
+adam         m = b₁ m + (1 − b₁) g;  v = b₂ v + (1 − b₂) g²;  row -= r m̂ / (√v̂ + eps)   (Kingma and Ba,
+2015)
+
+m̂ and v̂ divide by 1 − bᵗ where t counts the updates of that row: a row that every push holds moves exactly
+as dense Adam moves it; one that a push leaves out keeps its moments.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparse_tables.index import (
+    BETA1,
+    BETA2,
+    DIM,
+    EPS,
+    L2,
+    LEARNING_RATE,
+    OPTIMIZER,
+    ROWS,
+    STATE,
+    STATE_WIDTH,
+    STEPS,
+)
+from sparse_tables.kernels import floats_at, kernel, load_word, prefetch, store_word
+
+SGD, ADAGRAD, ROW_ADAGRAD, ADAM = range(4)
+_AHEAD = 8
+
+
+@kernel
+def update(
+    directory: Any,
+    plan: Any,
+    rates: Any,
+    gradients: Any,
+    counts: Any,
+    order: Any,
+    bounds: Any,
+    shards: Any,
+    uniques: Any,
+) -> None:
+    """Sum the gradients of each unique row of some shards and apply the table's optimizer to it once.
+
+    Parameters
+    ----------
+    gradients : float32[n, dim]
+    counts : float32[n], or float32[0] for a count of 1 each
+    order, bounds
+        What `partition` filled.
+    shards : int64[2]
+        The first shard and the end of the range.
+    uniques : int64[3, n]
+        What `enter` filled. Its third row is used up.
+    """
+    dim, width = plan[DIM], plan[STATE_WIDTH]
+    total = np.empty(dim, np.float32)
+    flat = gradients.reshape(-1)
+    numbers, slots, ends = uniques[0], uniques[1], uniques[2]
+    members = np.empty(bounds[shards[1]] - bounds[shards[0]], np.int64)
+    powers = np.ones(3, np.float64)
+    for shard in range(shards[0], shards[1]):
+        first, last = bounds[shard], bounds[shard + 1]
+        line = directory[shard]
+        num_unique = 0
+        while first + num_unique < last and slots[first + num_unique] >= 0:
+            num_unique += 1
+        base = first - bounds[shards[0]]
+        _group(numbers[first:last], ends[first : first + num_unique], order[first:last], members[base:])
+        begin = base
+        for number in range(num_unique):
+            if number + _AHEAD < num_unique:
+                slot = slots[first + number + _AHEAD]
+                for offset in range(0, 4 * dim, 64):
+                    prefetch(line[ROWS] + 4 * dim * slot + offset)
+                for offset in range(0, 4 * width, 64):
+                    prefetch(line[STATE] + 4 * width * slot + offset)
+            end = base + ends[first + number]
+            slot = slots[first + number]
+            row = floats_at(line[ROWS] + 4 * dim * slot, dim)
+            state = floats_at(line[STATE] + 4 * width * slot, width)
+            count = _sum(total, flat, counts, members[begin:end])
+            if rates[L2] != 0.0:
+                decay = np.float32(rates[L2] * count)
+                for column in range(dim):
+                    total[column] += decay * row[column]
+            _step(plan[OPTIMIZER], rates, row, state, total, line[STEPS] + 8 * slot, powers)
+            begin = end
+
+
+@kernel
+def _group(numbers: Any, ends: Any, order: Any, members: Any) -> None:
+    """Order a shard's positions by unique number, stably; `ends` turns from occurrences into ends."""
+    before = 0
+    for number in range(len(ends)):
+        before += ends[number]
+        ends[number] = before - ends[number]
+    for at in range(len(order)):
+        number = numbers[at]
+        members[ends[number]] = order[at]
+        ends[number] += 1
+
+
+@kernel
+def _sum(total: Any, flat: Any, counts: Any, members: Any) -> float:
+    """Sum the members' gradients into `total`, in their order, and return the sum of their counts."""
+    dim = len(total)
+    offset = members[0] * dim
+    for column in range(dim):
+        total[column] = flat[offset + column]
+    for member in range(1, len(members)):
+        offset = members[member] * dim
+        for column in range(dim):
+            total[column] += flat[offset + column]
+    if len(counts) == 0:
+        return np.float64(len(members))
+    count = 0.0
+    for member in range(len(members)):
+        count += counts[members[member]]
+    return count
+
+
+@kernel
+def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps: int, powers: Any) -> None:
+    rate, eps = np.float32(rates[LEARNING_RATE]), np.float32(rates[EPS])
+    dim = len(row)
+    if optimizer == SGD:
+        for column in range(dim):
+            row[column] -= rate * gradient[column]
+    elif optimizer == ADAGRAD:
+        for column in range(dim):
+            state[column] += gradient[column] * gradient[column]
+            row[column] -= rate * gradient[column] / (np.sqrt(state[column]) + eps)
+    elif optimizer == ROW_ADAGRAD:
+        square = np.float32(0.0)
+        for column in range(dim):
+            square += gradient[column] * gradient[column]
+        state[0] += square / np.float32(dim)
+        factor = rate / (np.sqrt(state[0]) + eps)
+        for column in range(dim):
+            row[column] -= factor * gradient[column]
+    else:
+        step = load_word(steps) + 1
+        store_word(steps, step)
+        # Rows of one push often share their step, and a power costs as much as the row.
+        if powers[0] != step or step == 1:
+            powers[0] = step
+            powers[1] = 1.0 - math.pow(rates[BETA1], np.float64(step))
+            powers[2] = math.sqrt(1.0 - math.pow(rates[BETA2], np.float64(step)))
+        first, second = np.float32(rates[BETA1]), np.float32(rates[BETA2])
+        rest1, rest2 = np.float32(1.0 - rates[BETA1]), np.float32(1.0 - rates[BETA2])
+        rate = np.float32(rates[LEARNING_RATE] / powers[1])
+        root = np.float32(1.0 / powers[2])
+        for column in range(dim):
+            moment = first * state[column] + rest1 * gradient[column]
+            spread = second * state[dim + column] + rest2 * gradient[column] * gradient[column]
+            state[column] = moment
+            state[dim + column] = spread
+            row[column] -= rate * moment / (np.sqrt(spread) * root + eps)
