@@ -27,7 +27,7 @@ class EdgeBatch:
     Attributes
     ----------
     src, dst : int64[n] or pyarrow.LargeStringArray of length n
-        Original ids: a numpy array for integer ids (perhaps read-only), an Arrow array without nulls for strings.
+        Original ids: a numpy array (perhaps read-only) of integers, an Arrow array of strings without nulls.
     weight : float32[n] or None
         All finite; None when the source has no weight column.
     time : int64[n] or None
@@ -99,7 +99,7 @@ def check_text(text: str, field: Field) -> tuple[str, str] | None:
     if text == "" or (field.kind != "string" and not text.strip(" \t")):
         return f"empty {_noun(field)}", "fill it in or remove the row"
     if field.kind == "string":
-        return None
+        return (f"{shown(text)} holds a zero byte", "repair the id") if "\0" in text else None
     if field.kind == "weight":
         return _check_weight(text)
     if not _WHOLE.fullmatch(text):
@@ -123,8 +123,8 @@ def _advice(text: str, field: Field) -> str:
     if _NUMBER.fullmatch(text):
         return "write ids as plain digits, without sign '+', point or exponent; a float loses ids above 2^53"
     return (
-        f"node type {field.node_type.name!r} has integer ids; declare string ids (id type string) if that is what "
-        "they are"
+        f"node type {field.node_type.name!r} has integer ids; declare string ids (id type string) "
+        "if that is what they are"
     )
 
 

@@ -1,5 +1,6 @@
 """Edges from Parquet files: the named columns only, row groups decoded ahead of their consumer."""
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 from itertools import repeat
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from graph_store.edge_batch import BATCH_ROWS, INT64_MAX, EdgeBatch, Field, fault
+from graph_store.edge_batch import BATCH_ROWS, INT64_MAX, EdgeBatch, Field, fault, shown
 from graph_store.errors import BadInput
 from graph_store.read_ahead import in_order
 from graph_store.schema import EdgeSource, NodeType, nearest
@@ -54,7 +55,7 @@ def _fields(source: EdgeSource, schema: pa.Schema, src_type: NodeType, dst_type:
     fields = []
     for role, column in source.columns().items():
         position = _position(source.path, role, column, schema)
-        field = Field(role, repr(schema.names[position]), position, node_types.get(role))
+        field = Field(role, shown(schema.names[position]), position, node_types.get(role))
         _check_type(source.path, field, schema.types[position])
         fields.append(field)
     if len({field.position for field in fields}) < len(fields):
@@ -136,15 +137,14 @@ def _tables(path: Path, file: pq.ParquetFile, names: list[str], threads: int) ->
     rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     if max(rows, default=0) > _LARGEST_GROUP:
         stream = file.iter_batches(BATCH_ROWS, columns=names, use_threads=threads > 1)
-        calls = repeat(partial(_next, path, stream))
-        for table in in_order(calls, threads=1):
+        for table in in_order(repeat(partial(_next, path, stream)), threads=1):
             if table is None:
                 return
             yield table
     else:
-        yield from in_order(
-            (partial(_read, path, file.metadata, groups, names) for groups in _runs(rows)), threads=threads
-        )
+        opened = threading.local()  # a ParquetFile is not for several threads at once
+        calls = (partial(_read, path, file.metadata, groups, names, opened) for groups in _runs(rows))
+        yield from in_order(calls, threads=threads)
 
 
 def _runs(rows: list[int]) -> Iterator[list[int]]:
@@ -169,10 +169,13 @@ def _next(path: Path, stream: Iterator[pa.RecordBatch]) -> pa.Table | None:
     return None if batch is None else pa.Table.from_batches([batch])
 
 
-def _read(path: Path, metadata: pq.FileMetaData, groups: list[int], names: list[str]) -> pa.Table:
+def _read(
+    path: Path, metadata: pq.FileMetaData, groups: list[int], names: list[str], opened: threading.local
+) -> pa.Table:
     try:
-        with pq.ParquetFile(path, metadata=metadata, memory_map=True) as file:
-            return file.read_row_groups(groups, columns=names, use_threads=False)
+        if not hasattr(opened, "file"):
+            opened.file = pq.ParquetFile(path, metadata=metadata, memory_map=True)
+        return opened.file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         place = f"row group {groups[0]}" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]}"
         raise BadInput(f"{path}: damaged in {place} ({_one_line(error)}); write it again") from None
@@ -199,6 +202,9 @@ def _strings(path: Path, field: Field, column: pa.ChunkedArray, first: int) -> p
     row = pc.index(pc.binary_length(texts), pa.scalar(0, pa.int64())).as_py()
     if row >= 0:
         raise fault(path, f"row {first + 1 + row}", field, "empty id", "fill it in or remove the row")
+    row = pc.index(pc.match_substring(texts, "\0"), pa.scalar(True)).as_py()
+    if row >= 0:
+        raise fault(path, f"row {first + 1 + row}", field, "a zero byte", "repair the id")
     return texts
 
 

@@ -11,8 +11,8 @@ T = TypeVar("T")
 def in_order(calls: Iterable[Callable[[], T]], *, threads: int) -> Iterator[T]:
     """Run `calls` in `threads` threads and yield their results in the order of the calls.
 
-    At most `threads + 1` results exist before they are asked for. The first call that raises ends the iteration
-    with its error; closing the iterator drops the calls that have not begun.
+    At most `threads + 1` results exist before they are asked for. The first call that raises ends the
+    iteration with its error; closing the iterator drops the calls that have not begun.
     """
     waiting: deque[Future[T]] = deque()
     pool = ThreadPoolExecutor(threads)

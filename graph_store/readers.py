@@ -6,7 +6,7 @@ from graph_store.edge_batch import EdgeBatch
 from graph_store.errors import BadInput
 from graph_store.schema import EdgeSource, NodeType
 
-__all__ = ["EdgeBatch", "read_edges", "source_bytes"]
+__all__ = ["EdgeBatch", "describe", "read_edges", "source_bytes"]
 
 
 def source_bytes(source: EdgeSource) -> int:
@@ -32,7 +32,7 @@ def source_bytes(source: EdgeSource) -> int:
 def read_edges(
     source: EdgeSource, *, src_type: NodeType, dst_type: NodeType, threads: int | None = None
 ) -> Iterator[EdgeBatch]:
-    """Read the edges of one file in its order, a batch of about a million at a time, decoded ahead by threads.
+    """Read the edges of one file, in its order, in batches of about a million, decoded ahead by threads.
 
     Parameters
     ----------
@@ -55,7 +55,47 @@ def read_edges(
         file, line or row, column, what was found and what to do.
     """
     source_bytes(source)
+    # Imported here: a query opens a store without these, and pyarrow's readers take a while to load.
     from graph_store.kernels import num_threads
-    from graph_store.parquet_file import read_parquet
 
-    return read_parquet(source, src_type, dst_type, threads=num_threads(threads))
+    workers = num_threads(threads)
+    if _is_parquet(source):
+        from graph_store.parquet_file import read_parquet
+
+        return read_parquet(source, src_type, dst_type, threads=workers)
+    from graph_store.adjacency_text import read_adjacency
+    from graph_store.delimited import read_delimited
+    from graph_store.text_layout import tell_layout
+
+    layout = tell_layout(source, src_type, dst_type)
+    if layout.adjacency:
+        return read_adjacency(source.path, layout, src_type, dst_type, threads=workers)
+    return read_delimited(source.path, layout, threads=workers)
+
+
+def describe(source: EdgeSource, *, src_type: NodeType, dst_type: NodeType) -> str:
+    """Say in a few words how `read_edges` would read the file, as stated and as told from it.
+
+    Raises
+    ------
+    BadInput
+        The file or its layout cannot be read.
+    """
+    source_bytes(source)
+    if _is_parquet(source):
+        return "parquet, " + ", ".join(
+            f"{role} = column {column!r}" for role, column in source.columns().items()
+        )
+    from graph_store.text_layout import tell_layout
+
+    return str(tell_layout(source, src_type, dst_type))
+
+
+def _is_parquet(source: EdgeSource) -> bool:
+    if source.format is not None:
+        return source.format == "parquet"
+    try:
+        with open(source.path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise BadInput(f"{source.path}: cannot read the file: {error.strerror or error}") from None
