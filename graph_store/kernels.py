@@ -13,8 +13,7 @@ from numba.extending import intrinsic
 
 # nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
 # fork-safe nor re-entrant, and the results here must not depend on the number of threads anyway.
-kernel = numba.njit(cache=True, nogil=True)
-inline = numba.njit(cache=True, nogil=True, inline="never", error_model="numpy")
+kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @intrinsic
@@ -36,7 +35,7 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     return signature, generate
 
 
-@inline
+@kernel
 def mix64(value: np.uint64) -> np.uint64:
     """Mix 64 bits (the finaliser of splitmix64, Steele, Lea and Flood, OOPSLA 2014): a bijection."""
     value = np.uint64(value)
@@ -52,7 +51,9 @@ def num_threads(threads: int | None = None) -> int:
     return max(1, threads if threads is not None else len(os.sched_getaffinity(0)))
 
 
-def run_ranges(call: Callable[[int, int], Any], length: int, *, threads: int | None = None, grain: int = 1 << 14) -> list[Any]:
+def run_ranges(
+    call: Callable[[int, int], Any], length: int, *, threads: int | None = None, grain: int = 1 << 14
+) -> list[Any]:
     """Call `call(start, stop)` over contiguous ranges of `length`, in threads, and return the results in order.
 
     A range holds at least `grain` items, so that small work stays on the calling thread.

@@ -1,0 +1,322 @@
+"""Adjacency: one edge type's lists, read straight from the packed words of the arena."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from graph_store.blocks import (
+    DEGREE_MASK,
+    DELTA_BITS,
+    FLAG_TIMES,
+    FLAG_WEIGHTS,
+    GROUP_BITS,
+    GROUP_NODES,
+    HEADER_WORDS,
+    HUB_MARK,
+    bit_mask,
+    unpack,
+    words_of,
+)
+from graph_store.kernels import kernel, prefetch, run_ranges
+
+LOOK_AHEAD = 64
+
+
+@kernel
+def directory_slot(node: int, group_base: np.ndarray) -> int:
+    """Return where the directory has the group of a node."""
+    num_shards = np.uint64(group_base.size - 1)
+    local = np.uint64(node) // num_shards
+    shard = np.int64(np.uint64(node) - local * num_shards)
+    return group_base[shard] + np.int64(local >> np.uint64(GROUP_BITS))
+
+
+@kernel
+def node_mark(node: int, entry: int, group_base: np.ndarray) -> int:
+    """Return which 32-bit word of the arena holds the node's `indptr` mark, from its directory entry."""
+    local = np.int64(np.uint64(node) // np.uint64(group_base.size - 1))
+    inside = ((entry & ((1 << DELTA_BITS) - 1)) << GROUP_BITS) | (local & (GROUP_NODES - 1))
+    return ((entry >> DELTA_BITS) + HEADER_WORDS) * 2 + inside
+
+
+@kernel
+def locate(words, words32, entry, mark):  # type: ignore[no-untyped-def]
+    """Find a list: (degree, bit of its first neighbour, bits a neighbour, edge within the block or -1 at a hub)."""
+    block = entry >> DELTA_BITS
+    header = words[block]
+    bits = np.int64((header >> np.uint64(48)) & np.uint64(0xFF))
+    num_nodes = np.int64(words32[block * 2 + 4])
+    low, high = words32[mark], words32[mark + 1]
+    heads = block + HEADER_WORDS + ((num_nodes + 2) >> 1)
+    if low & HUB_MARK:
+        head = heads
+        for i in range((block + HEADER_WORDS) * 2, mark):
+            head += 4 * np.int64(words32[i] >> np.uint32(31))
+        return np.int64(words[head]), (block + np.int64(words[head + 1])) << 6, bits, -1 - head
+    if (header >> np.uint64(40)) & np.uint64(4):  # a block with hubs: count its heads
+        for i in range((block + HEADER_WORDS) * 2, (block + HEADER_WORDS) * 2 + num_nodes):
+            heads += 4 * np.int64(words32[i] >> np.uint32(31))
+    start = np.int64(low)
+    return np.int64(high & DEGREE_MASK) - start, (heads << 6) + start * bits, bits, start
+
+
+@kernel
+def locate_extra(words, words32, entry, degree, bit, bits, start):  # type: ignore[no-untyped-def]
+    """Find what goes with a located list: (32-bit word of its first weight, bit of its first time, bits a time, base)."""
+    block = entry >> DELTA_BITS
+    weighted = (words[block] >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
+    if start < 0:
+        head = -1 - start
+        section = (bit >> 6) + words_of(degree, bits) + 1
+        weight = section * 2
+        if weighted:
+            section += (degree + 1) >> 1
+        return weight, section << 6, np.int64(words[head + 2]), np.int64(words[head + 3])
+    stored = np.int64(words32[block * 2 + 5])
+    section = ((bit - start * bits) >> 6) + words_of(stored, bits) + 1
+    weight = section * 2 + start
+    if weighted:
+        section += (stored + 1) >> 1
+    time_bits = np.int64(words[block] >> np.uint64(56))
+    if time_bits == 0:
+        return weight, 0, 0, 0
+    return weight, ((section + 1) << 6) + start * time_bits, time_bits, np.int64(words[section])
+
+
+@kernel
+def entry_of(node: int, directory: np.ndarray, group_base: np.ndarray) -> int:
+    """Return the directory entry of a node."""
+    return directory[directory_slot(node, group_base)]
+
+
+@kernel
+def _first_bad_node(nodes: np.ndarray, counts: np.ndarray) -> int:
+    num_shards = np.uint64(counts.size)
+    for i in range(nodes.size):
+        local = np.uint64(nodes[i]) // num_shards
+        shard = np.int64(np.uint64(nodes[i]) - local * num_shards)
+        if nodes[i] < 0 or local >= np.uint64(counts[shard]):
+            return i
+    return -1
+
+
+@kernel
+def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop):  # type: ignore[no-untyped-def]
+    entries = np.empty(LOOK_AHEAD, np.int64)
+    for low in range(start, stop, LOOK_AHEAD):
+        size = min(LOOK_AHEAD, stop - low)
+        for i in range(size):
+            prefetch(directory, directory_slot(nodes[low + i], group_base))
+        for i in range(size):
+            entries[i] = entry_of(nodes[low + i], directory, group_base)
+            prefetch(words, entries[i] >> DELTA_BITS)
+            prefetch(words32, node_mark(nodes[low + i], entries[i], group_base))
+        for i in range(size):
+            mark = node_mark(nodes[low + i], entries[i], group_base)
+            low_mark, high_mark = words32[mark], words32[mark + 1]
+            if low_mark & HUB_MARK:
+                degrees[low + i] = locate(words, words32, entries[i], mark)[0]
+            else:
+                degrees[low + i] = np.int64(high_mark & DEGREE_MASK) - np.int64(low_mark)
+
+
+@kernel
+def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, times, start, stop):  # type: ignore[no-untyped-def]
+    floats = words32.view(np.float32)
+    for i in range(start, stop):
+        entry = entry_of(nodes[i], directory, group_base)
+        degree, bit, bits, first = locate(words, words32, entry, node_mark(nodes[i], entry, group_base))
+        weight, time_bit, time_bits, base = 0, 0, 0, 0
+        if weights.size or times.size:
+            weight, time_bit, time_bits, base = locate_extra(words, words32, entry, degree, bit, bits, first)
+        mask, time_mask = bit_mask(bits), bit_mask(max(time_bits, 1))
+        to = indptr[i]
+        for j in range(min(degree, indptr[i + 1] - to)):
+            out[to + j] = np.int64(unpack(words, bit + j * bits, mask))
+            if weights.size:
+                weights[to + j] = floats[weight + j]
+            if times.size:
+                times[to + j] = base + np.int64(unpack(words, time_bit + j * time_bits, time_mask))
+
+
+@kernel
+def list_has(words, degree, bit, bits, target, by_time):  # type: ignore[no-untyped-def]
+    """Say whether a located list holds the node `target`; its order is by node, or by time (`by_time`)."""
+    value_mask = bit_mask(bits)
+    wanted = np.uint64(target)
+    if by_time:
+        for j in range(degree):
+            if unpack(words, bit + j * bits, value_mask) == wanted:
+                return True
+        return False
+    low, high = 0, degree
+    while low < high:
+        middle = (low + high) >> 1
+        value = unpack(words, bit + middle * bits, value_mask)
+        if value == wanted:
+            return True
+        if value < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return False
+
+
+@kernel
+def _has_edges(words, words32, directory, group_base, sources, targets, by_time, out, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        entry = entry_of(sources[i], directory, group_base)
+        degree, bit, bits, _ = locate(words, words32, entry, node_mark(sources[i], entry, group_base))
+        out[i] = targets[i] >= 0 and list_has(words, degree, bit, bits, targets[i], by_time)
+
+
+@kernel
+def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):  # type: ignore[no-untyped-def]
+    num_shards, num_blocks = shard_starts.size - 1, blocks.size // 2
+    for i in range(start, stop):
+        low, high = 0, num_blocks
+        while high - low > 1:  # the last block whose first edge is not behind the position
+            middle = (low + high) >> 1
+            if blocks[2 * middle + 1] <= positions[i]:
+                low = middle
+            else:
+                high = middle
+        shard = np.searchsorted(shard_starts, low, side="right") - 1
+        block, left = blocks[2 * low], positions[i] - blocks[2 * low + 1]
+        num_nodes = np.int64(words32[block * 2 + 4])
+        marks = (block + HEADER_WORDS) * 2
+        node = 0
+        if (words[block] >> np.uint64(40)) & np.uint64(4):
+            while True:
+                entry = block << DELTA_BITS
+                degree = locate(words, words32, entry, marks + node)[0]
+                if left < degree:
+                    break
+                left, node = left - degree, node + 1
+        else:
+            behind = num_nodes
+            while behind - node > 1:
+                middle = (node + behind) >> 1
+                if np.int64(words32[marks + middle]) <= left:
+                    node = middle
+                else:
+                    behind = middle
+            left -= np.int64(words32[marks + node])
+        _, bit, bits, _ = locate(words, words32, block << DELTA_BITS, marks + node)
+        sources[i] = (np.int64(words[block + 1]) + node) * num_shards + shard
+        targets[i] = np.int64(unpack(words, bit + left * bits, bit_mask(bits)))
+
+
+class Adjacency:
+    """The lists of one edge type, by node ids; safe to read from many threads.
+
+    Attributes
+    ----------
+    num_edges : int
+        Stored entries; an undirected edge between two nodes is stored at both.
+    weighted, timed : bool
+    """
+
+    def __init__(
+        self, sections: Mapping[str, np.ndarray], *, weighted: bool, timed: bool, threads: int | None
+    ) -> None:
+        self.words = sections["words"]
+        self.words32 = self.words.view(np.uint32)
+        self.directory = sections["directory"]
+        self.group_base = sections["group_base"]
+        self._blocks = sections["blocks"]
+        self._shard_starts = sections["shard_starts"]
+        self.counts = sections["counts"]
+        self.num_edges = int(sections["num_edges"][0])
+        self.weighted, self.timed = weighted, timed
+        self._threads = threads
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`words`, `words32`, `directory` and `group_base`, as the kernels take them."""
+        return self.words, self.words32, self.directory, self.group_base
+
+    def check_nodes(self, nodes: np.ndarray) -> np.ndarray:
+        """Return nodes as int64[n], or raise ValueError naming the first that is no source node here."""
+        nodes = np.ascontiguousarray(nodes, np.int64)
+        bad = int(_first_bad_node(nodes, self.counts))
+        if bad >= 0:
+            raise ValueError(f"node {nodes[bad]} at position {bad} is no source node of this edge type")
+        return nodes
+
+    def degrees(self, nodes: np.ndarray) -> np.ndarray:
+        """Return int64[n], the number of stored entries of each node."""
+        nodes = self.check_nodes(nodes)
+        degrees = np.empty(nodes.size, np.int64)
+        run_ranges(
+            lambda start, stop: _degrees(*self.arrays, nodes, degrees, start, stop),
+            nodes.size,
+            threads=self._threads,
+        )
+        return degrees
+
+    def neighbors(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return `indptr` int64[n + 1] and the neighbour nodes int64[m] of each node, in stored order.
+
+        The order is by node id, or by time and then node id where the edge type has times.
+        """
+        indptr, neighbors, _, _ = self.lists(nodes)
+        return indptr, neighbors
+
+    def lists(
+        self, nodes: np.ndarray, *, extras: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return `indptr`, neighbours and, with `extras`, weights float32[m] and times int64[m] (None where none)."""
+        nodes = self.check_nodes(nodes)
+        indptr = np.zeros(nodes.size + 1, np.int64)
+        np.cumsum(self.degrees(nodes), out=indptr[1:])
+        size = int(indptr[-1])
+        neighbors = np.empty(size, np.int64)
+        weights = np.empty(size if extras and self.weighted else 0, np.float32)
+        times = np.empty(size if extras and self.timed else 0, np.int64)
+        run_ranges(
+            lambda start, stop: _lists(*self.arrays, nodes, indptr, neighbors, weights, times, start, stop),
+            nodes.size,
+            threads=self._threads,
+            grain=1 << 10,
+        )
+        wanted = extras and self.weighted, extras and self.timed
+        return indptr, neighbors, weights if wanted[0] else None, times if wanted[1] else None
+
+    def has_edges(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Return bool[n], whether each edge `sources[i]` → `targets[i]` (int64 nodes) is stored."""
+        sources = self.check_nodes(sources)
+        targets = np.ascontiguousarray(targets, np.int64)
+        found = np.empty(sources.size, np.bool_)
+        run_ranges(
+            lambda start, stop: _has_edges(*self.arrays, sources, targets, self.timed, found, start, stop),
+            sources.size,
+            threads=self._threads,
+        )
+        return found
+
+    def edges_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return source and target nodes (int64[n] each) of the entries at positions 0 … num_edges − 1.
+
+        Positions run through the sources in dense order, shard by shard.
+        """
+        positions = np.ascontiguousarray(positions, np.int64)
+        if positions.size and (positions.min() < 0 or positions.max() >= self.num_edges):
+            raise ValueError(f"edge positions must be in 0 … {self.num_edges - 1}")
+        sources, targets = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)
+        run_ranges(
+            lambda start, stop: _edges_at(
+                self.words,
+                self.words32,
+                self._blocks,
+                self._shard_starts,
+                positions,
+                sources,
+                targets,
+                start,
+                stop,
+            ),
+            positions.size,
+            threads=self._threads,
+        )
+        return sources, targets

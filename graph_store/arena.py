@@ -1,0 +1,109 @@
+"""The arena: checksummed files of flat arrays that every process of a machine maps read-only.
+
+A file is a row of sections, each an array that starts at a multiple of 4096 bytes, behind them a JSON table of their
+names, types, shapes, offsets and crc32s, and at the very end 24 bytes: the table's length, its crc32 and a magic. The
+file is written beside its place, fsynced and renamed, so that it is there whole or not at all.
+"""
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from graph_store.errors import CorruptBlock
+
+MAGIC = b"GSARENA1"
+_TAIL = struct.Struct("<QQ8s")
+_ALIGN = 4096
+
+
+class ArenaWriter:
+    """Write one arena file, section by section; leaving the `with` block seals it, an exception removes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._beside = path.with_name(path.name + ".partial")
+        self._file = open(self._beside, "wb")
+        self._sections: dict[str, dict[str, Any]] = {}
+        self._open: dict[str, Any] | None = None
+
+    def begin(self, name: str, dtype: Any) -> None:
+        """Start a section of one dimension that `append` fills."""
+        self._end()
+        self._file.write(b"\0" * (-self._file.tell() % _ALIGN))
+        self._open = {"dtype": np.dtype(dtype).str, "offset": self._file.tell(), "length": 0, "crc": 0}
+        self._sections[name] = self._open
+
+    def append(self, array: np.ndarray) -> None:
+        """Add an array's items to the open section."""
+        assert self._open is not None
+        array = np.ascontiguousarray(array, dtype=self._open["dtype"])
+        view = memoryview(array).cast("B") if array.size else memoryview(b"")
+        self._file.write(view)
+        self._open["crc"] = zlib.crc32(view, self._open["crc"])
+        self._open["length"] += array.size
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        """Write a whole section."""
+        self.begin(name, array.dtype)
+        self.append(array)
+
+    def _end(self) -> None:
+        self._open = None
+
+    def __enter__(self) -> "ArenaWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._file.close()
+            self._beside.unlink(missing_ok=True)
+            return
+        self._end()
+        table = json.dumps(self._sections).encode()
+        self._file.write(table)
+        self._file.write(_TAIL.pack(len(table), zlib.crc32(table), MAGIC))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._beside, self._path)
+
+
+class ArenaFile:
+    """A mapped arena file; `sections[name]` are read-only arrays that live as long as they are referred to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < _TAIL.size:
+                raise CorruptBlock(
+                    f"{path}: {size} bytes are too few for an arena file; delete it, it is rebuilt"
+                )
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length, crc, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
+        start = size - _TAIL.size - length
+        if magic != MAGIC or start < 0 or zlib.crc32(mapped[start : start + length]) != crc:
+            raise CorruptBlock(f"{path}: the table at its end is damaged; delete it, it is rebuilt")
+        self._table: dict[str, dict[str, Any]] = json.loads(mapped[start : start + length])
+        self.sections: dict[str, np.ndarray] = {
+            name: np.frombuffer(mapped, dtype=entry["dtype"], count=entry["length"], offset=entry["offset"])
+            for name, entry in self._table.items()
+        }
+        self.num_bytes = size
+
+    def damaged_sections(self) -> list[str]:
+        """Read everything and return the names of the sections whose crc32 is wrong."""
+        return [
+            name
+            for name, section in self.sections.items()
+            if zlib.crc32(memoryview(section).cast("B") if section.size else b"") != self._table[name]["crc"]
+        ]

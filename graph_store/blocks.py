@@ -1,0 +1,480 @@
+"""Packed blocks: adjacency lists ↔ the bytes that RocksDB holds and the words that the arena maps.
+
+A block is about 4 KiB of packed CSR for consecutive local ids; it starts at a multiple of 16 ids (a group). A node
+of more than 512 edges is a hub: its group has a block of its own, its edges follow in chunks of 512, and the block
+keeps a head record for it. All is in words of 64 bits, little endian:
+
+======  =======================================================================================
+word    content of a record (a block or a chunk of a hub)
+======  =======================================================================================
+0       magic "GSAB" (32 bits), version (8), flags (8), bits a neighbour (8), bits a time (8)
+1       first local id (block), or the hub's local id (chunk)
+2       nodes in the block, or the chunk's number (32); edges stored in the record (32)
+3       crc32c of all other words of the record (32); words in the record (32)
+4…      block: `indptr` of 32-bit numbers (bit 31 marks a hub), then 4 words a hub: degree, offset of its
+        run in the arena from the start of the block, bits a time, first time
+…       neighbours at fixed bit width, a guard word; weights (float32); first time, times, a guard word
+======  =======================================================================================
+
+A full chunk holds 512 neighbours, so its payload ends at a word: chunks without their headers, one after the other,
+are one run of packed neighbours, and neighbour j of a hub is found as directly as that of any other node.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from graph_store.kernels import kernel
+
+MAGIC = 0x42415347  # "GSAB"
+VERSION = 1
+FLAG_WEIGHTS, FLAG_TIMES, FLAG_HUBS, FLAG_CHUNK = 1, 2, 4, 8
+GROUP_BITS = 4
+GROUP_NODES = 1 << GROUP_BITS
+HUB_EDGES = 512
+BLOCK_WORDS = 512
+BLOCK_NODES = 1024
+HEADER_WORDS = 4
+HUB_MARK = np.uint32(1 << 31)
+DEGREE_MASK = np.uint32((1 << 31) - 1)
+# A directory entry is the block's word offset (56 bits) and the group's number within its block (8 bits).
+DELTA_BITS = 8
+
+RECORD_FIELDS = ("offset", "words", "first", "ordinal", "chunk")
+
+
+class Encoded(NamedTuple):
+    """The records of some consecutive local ids, as they go to disk.
+
+    words : uint64[w], the records one after the other
+    records : int64[r, 5], of each record its offset and length in words, the block's first local id, its ordinal (0 the
+        block, h + 1 its h-th hub) and its chunk number; in the order of their keys
+    """
+
+    words: np.ndarray
+    records: np.ndarray
+
+
+def crc32c_tables() -> np.ndarray:
+    """Return uint32[8, 256], the tables of slicing-by-8 for the polynomial of Castagnoli (RFC 3720, appendix B)."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        tables[0, byte] = value
+    for row in range(1, 8):
+        previous = tables[row - 1]
+        tables[row] = (previous >> 8) ^ tables[0][previous & 0xFF]
+    return tables
+
+
+CRC_TABLES = crc32c_tables()
+
+
+@kernel
+def crc32c(words: np.ndarray, start: int, stop: int, crc: int, tables: np.ndarray) -> np.uint32:
+    """Continue the crc32c `crc` (0 to begin) over `words[start:stop]`, eight bytes a step."""
+    low32, byte = np.uint64(0xFFFFFFFF), np.uint64(0xFF)
+    value = np.uint64(crc) ^ low32
+    for i in range(start, stop):
+        word = words[i] ^ value
+        value = np.uint64(
+            tables[7, word & byte]
+            ^ tables[6, (word >> np.uint64(8)) & byte]
+            ^ tables[5, (word >> np.uint64(16)) & byte]
+            ^ tables[4, (word >> np.uint64(24)) & byte]
+            ^ tables[3, (word >> np.uint64(32)) & byte]
+            ^ tables[2, (word >> np.uint64(40)) & byte]
+            ^ tables[1, (word >> np.uint64(48)) & byte]
+            ^ tables[0, word >> np.uint64(56)]
+        )
+    return np.uint32(value ^ low32)
+
+
+@kernel
+def record_crc(words: np.ndarray, start: int, length: int, tables: np.ndarray) -> np.uint32:
+    """Return the crc32c of a record's words, its word 3 (which holds the crc) left out."""
+    crc = crc32c(words, start, start + 3, np.uint32(0), tables)
+    return crc32c(words, start + 4, start + length, crc, tables)
+
+
+@kernel
+def bit_length(value: int) -> int:
+    """Return the number of bits of a value, at least 1; a negative one (a span past int64) takes 64."""
+    if value < 0:
+        return 64
+    bits = 1
+    while bits < 63 and value >> bits:
+        bits += 1
+    return bits
+
+
+@kernel
+def words_of(count: int, bits: int) -> int:
+    """Return the words that `count` values of `bits` bits fill, without a guard."""
+    return (count * bits + 63) >> 6
+
+
+@kernel
+def pack(words: np.ndarray, bit: int, value: int) -> None:
+    """Or a value into the zeroed bits from `bit` on; the next word must exist."""
+    word, shift = bit >> 6, np.uint64(bit & 63)
+    words[word] |= np.uint64(value) << shift
+    if shift:
+        words[word + 1] |= np.uint64(value) >> (np.uint64(64) - shift)
+
+
+@kernel
+def unpack(words: np.ndarray, bit: int, mask: np.uint64) -> np.uint64:
+    """Return the value under `mask` at `bit`; reads the next word as well (the guard)."""
+    word, shift = bit >> 6, np.uint64(bit & 63)
+    low = words[word] >> shift
+    high = (words[word + 1] << np.uint64(1)) << (np.uint64(63) - shift)
+    return (low | high) & mask
+
+
+@kernel
+def bit_mask(bits: int) -> np.uint64:
+    """Return a mask of the low `bits` bits, 1 to 64."""
+    return ~np.uint64(0) >> np.uint64(64 - bits)
+
+
+@kernel
+def _plan(indptr: np.ndarray, first: int, bits: int) -> np.ndarray:
+    """Cut nodes into blocks: int64[b + 1, 2] rows of (first node, whether it holds a hub); a last row ends it."""
+    num_nodes = indptr.size - 1
+    plan = np.empty(((num_nodes >> GROUP_BITS) + 2, 2), np.int64)
+    count, start, edges, fresh = 0, 0, 0, True
+    for group in range(0, num_nodes, GROUP_NODES):
+        stop = min(group + GROUP_NODES, num_nodes)
+        hub = False
+        for node in range(group, stop):
+            hub |= indptr[node + 1] - indptr[node] > HUB_EDGES
+        size = indptr[stop] - indptr[group]
+        full = (edges + size) * bits > BLOCK_WORDS * 64 or stop - start > BLOCK_NODES
+        if fresh or hub or full:
+            plan[count, 0], plan[count, 1] = group, hub
+            count, start, edges = count + 1, group, 0
+        edges += size
+        fresh = hub
+    plan[count, 0], plan[count, 1] = num_nodes, 0
+    return plan[: count + 1]
+
+
+@kernel
+def _header(words: np.ndarray, at: int, flags: int, bits: int, time_bits: int) -> None:
+    words[at] = (
+        np.uint64(MAGIC)
+        | np.uint64(VERSION) << np.uint64(32)
+        | np.uint64(flags) << np.uint64(40)
+        | np.uint64(bits) << np.uint64(48)
+        | np.uint64(time_bits) << np.uint64(56)
+    )
+
+
+@kernel
+def _seal(words: np.ndarray, at: int, length: int, tables: np.ndarray) -> None:
+    words[at + 3] = np.uint64(record_crc(words, at, length, tables)) | np.uint64(length) << np.uint64(32)
+
+
+@kernel
+def _time_span(times: np.ndarray, start: int, stop: int) -> tuple[int, int]:
+    """Return the first time and the bits that the others need above it."""
+    low, high = times[start], times[start]
+    for i in range(start, stop):
+        low, high = min(low, times[i]), max(high, times[i])
+    return low, bit_length(high - low)
+
+
+@kernel
+def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base, guard):  # type: ignore[no-untyped-def]
+    """Write neighbours, weights and times of edges `start…stop` from word `at` on, and return the word behind them."""
+    neighbors, weights, times = edges
+    size = stop - start
+    bit = at << 6
+    for i in range(start, stop):
+        pack(words, bit, neighbors[i])
+        bit += bits
+    at += words_of(size, bits) + guard
+    if weighted:
+        for i in range(size):
+            raw = np.uint64(weights[start + i])
+            words[at + (i >> 1)] |= raw << np.uint64(32 * (i & 1))
+        at += (size + 1) >> 1
+    if time_bits:
+        words[at] = np.uint64(time_base)
+        bit = (at + 1) << 6
+        for i in range(start, stop):
+            pack(words, bit, times[i] - time_base)
+            bit += time_bits
+        at += 1 + words_of(size, time_bits) + guard
+    return at
+
+
+@kernel
+def _run_words(degree: int, bits: int, weighted: bool, time_bits: int) -> int:
+    """Return the words of a hub's run in the arena."""
+    total = words_of(degree, bits) + 1
+    if weighted:
+        total += (degree + 1) >> 1
+    if time_bits:
+        total += words_of(degree, time_bits) + 1
+    return total
+
+
+@kernel
+def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):  # type: ignore[no-untyped-def]
+    """Write one block without its hubs' chunks; returns (next word, records)."""
+    times = edges[2]
+    weighted, timed = (flags & FLAG_WEIGHTS) != 0, (flags & FLAG_TIMES) != 0
+    num_nodes, origin = stop - node, at
+    indptr_at, heads = at + HEADER_WORDS, at + HEADER_WORDS + ((num_nodes + 2) >> 1)
+    num_heads, stored = 0, 0
+    for i in range(num_nodes + 1):
+        mark = np.uint64(stored)
+        if i < num_nodes:
+            degree = indptr[node + i + 1] - indptr[node + i]
+            if degree > HUB_EDGES:
+                mark |= np.uint64(HUB_MARK)
+                num_heads += 1
+            else:
+                stored += degree
+        words[indptr_at + (i >> 1)] |= mark << np.uint64(32 * (i & 1))
+    body = heads + 4 * num_heads
+    base, time_bits = 0, 0
+    if timed and stored:
+        base, time_bits = _time_span(times, indptr[node], indptr[stop])
+    _header(words, at, flags, bits, time_bits)
+    words[at + 1] = np.uint64(first + node)
+    words[at + 2] = np.uint64(num_nodes) | np.uint64(stored) << np.uint64(32)
+    end = _block_payload(words, body, indptr, edges, node, stop, stored, bits, weighted, time_bits, base)
+    run, head = end - origin, heads
+    for i in range(node, stop):
+        degree = indptr[i + 1] - indptr[i]
+        if degree > HUB_EDGES:
+            words[head], words[head + 1] = np.uint64(degree), np.uint64(run)
+            hub_bits, hub_base = 0, 0
+            if timed:
+                hub_base, hub_bits = _time_span(times, indptr[i], indptr[i + 1])
+            words[head + 2], words[head + 3] = np.uint64(hub_bits), np.uint64(hub_base)
+            run += _run_words(degree, bits, weighted, hub_bits)
+            head += 4
+    _seal(words, origin, end - origin, tables)
+    records[count, 0], records[count, 1] = origin, end - origin
+    records[count, 2], records[count, 3], records[count, 4] = first + node, 0, 0
+    return end, count + 1
+
+
+@kernel
+def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted, time_bits, base):  # type: ignore[no-untyped-def]
+    """Write the payload of a block's small nodes (the hubs' edges lie in chunks)."""
+    neighbors, weights, times = edges
+    bit, weight_at = at << 6, at + words_of(stored, bits) + 1
+    time_at = weight_at + ((stored + 1) >> 1 if weighted else 0)
+    time_bit = (time_at + 1) << 6
+    j = 0
+    for i in range(node, stop):
+        if indptr[i + 1] - indptr[i] > HUB_EDGES:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            pack(words, bit, neighbors[k])
+            bit += bits
+            if weighted:
+                words[weight_at + (j >> 1)] |= np.uint64(weights[k]) << np.uint64(32 * (j & 1))
+            if time_bits:
+                pack(words, time_bit, times[k] - base)
+                time_bit += time_bits
+            j += 1
+    if time_bits:
+        words[time_at] = np.uint64(base)
+        return time_at + 2 + words_of(stored, time_bits)
+    return time_at
+
+
+@kernel
+def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):  # type: ignore[no-untyped-def]
+    """Write the chunks of a block's hubs; returns (next word, records)."""
+    times = edges[2]
+    ordinal = 0
+    for i in range(node, stop):
+        start, end = indptr[i], indptr[i + 1]
+        if end - start <= HUB_EDGES:
+            continue
+        ordinal += 1
+        base, time_bits = 0, 0
+        if flags & FLAG_TIMES:
+            base, time_bits = _time_span(times, start, end)
+        for chunk in range((end - start + HUB_EDGES - 1) // HUB_EDGES):
+            low = start + chunk * HUB_EDGES
+            high = min(low + HUB_EDGES, end)
+            _header(words, at, flags | FLAG_CHUNK, bits, time_bits)
+            words[at + 1] = np.uint64(first + i)
+            words[at + 2] = np.uint64(chunk) | np.uint64(high - low) << np.uint64(32)
+            behind = _payload(
+                words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base, 0
+            )
+            _seal(words, at, behind - at, tables)
+            records[count, 0], records[count, 1] = at, behind - at
+            records[count, 2], records[count, 3], records[count, 4] = first + node, ordinal, chunk
+            at, count = behind, count + 1
+    return at, count
+
+
+@kernel
+def _encode(indptr, edges, first, bits, flags, plan, words, records, tables):  # type: ignore[no-untyped-def]
+    at, count = 0, 0
+    for block in range(plan.shape[0] - 1):
+        node, stop = plan[block, 0], plan[block + 1, 0]
+        own = flags | FLAG_HUBS if plan[block, 1] else flags
+        at, count = _encode_block(
+            words, at, indptr, edges, node, stop, first, bits, own, tables, records, count
+        )
+        if plan[block, 1]:
+            at, count = _encode_chunks(
+                words, at, indptr, edges, node, stop, first, bits, own, tables, records, count
+            )
+    return at, count
+
+
+def encode(
+    indptr: np.ndarray,
+    neighbors: np.ndarray,
+    weights: np.ndarray | None = None,
+    times: np.ndarray | None = None,
+    *,
+    first: int = 0,
+    bits: int,
+) -> Encoded:
+    """Pack the adjacency lists of consecutive local ids into records.
+
+    Parameters
+    ----------
+    indptr : int64[n + 1]
+        Where each node's list starts; `first` is the local id of the first, a multiple of 16.
+    neighbors : int64[m]
+        Neighbour nodes, each below 2 ** bits.
+    weights : float32[m], optional
+    times : int64[m], optional
+        Within a node ascending.
+    bits : int
+        Bits of a neighbour, 1 to 63.
+    """
+    num_nodes, num_edges = indptr.size - 1, neighbors.size
+    flags = (FLAG_WEIGHTS if weights is not None else 0) | (FLAG_TIMES if times is not None else 0)
+    plan = _plan(indptr, first, bits)
+    degrees = np.diff(indptr)
+    chunks = int(((degrees[degrees > HUB_EDGES] + HUB_EDGES - 1) // HUB_EDGES).sum())
+    num_records = plan.shape[0] - 1 + chunks
+    # Room: packed edges, rounded up to a word a record, indptr, headers and guards.
+    room = num_edges * bits // 64 + num_nodes + num_records * 12 + 4 * chunks + 16
+    if weights is not None:
+        room += num_edges // 2 + num_records
+    if times is not None:
+        room += num_edges + num_records
+    words = np.zeros(room, np.uint64)
+    records = np.empty((num_records, len(RECORD_FIELDS)), np.int64)
+    none32, none64 = np.empty(0, np.uint32), np.empty(0, np.int64)
+    edges = (
+        neighbors,
+        none32 if weights is None else np.ascontiguousarray(weights, np.float32).view(np.uint32),
+        none64 if times is None else times,
+    )
+    used, count = _encode(indptr, edges, first, bits, flags, plan, words, records, CRC_TABLES)
+    return Encoded(words[:used], records[:count])
+
+
+@kernel
+def check_records(words: np.ndarray, records: np.ndarray, tables: np.ndarray) -> int:
+    """Return the row of the first record whose magic, version, length or crc is wrong, -1 when all are right."""
+    for row in range(records.shape[0]):
+        at, length = records[row, 0], records[row, 1]
+        if length < HEADER_WORDS or at < 0 or at + length > words.size:
+            return row
+        head, seal = words[at], words[at + 3]
+        if head & np.uint64(0xFFFFFFFFFF) != np.uint64(MAGIC | VERSION << 32):
+            return row
+        if np.int64(seal >> np.uint64(32)) != length:
+            return row
+        if np.uint32(seal & np.uint64(0xFFFFFFFF)) != record_crc(words, at, length, tables):
+            return row
+    return -1
+
+
+def first_bad_record(encoded: Encoded) -> int:
+    """Return the row of the first damaged record, -1 when none is."""
+    return int(check_records(encoded.words, encoded.records, CRC_TABLES))
+
+
+@kernel
+def arena_words(words: np.ndarray, records: np.ndarray) -> int:
+    """Return the words that the records fill in the arena."""
+    total, row = 0, 0
+    while row < records.shape[0]:
+        total += records[row, 1]
+        at = records[row, 0]
+        header = words[at]
+        row += 1
+        if (header >> np.uint64(40)) & np.uint64(FLAG_HUBS):
+            bits = np.int64((header >> np.uint64(48)) & np.uint64(0xFF))
+            weighted = (header >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
+            num_nodes = np.int64(words[at + 2] & np.uint64(0xFFFFFFFF))
+            head, seen = at + HEADER_WORDS + ((num_nodes + 2) >> 1), 0
+            while row < records.shape[0] and records[row, 3] > 0:
+                if records[row, 3] > seen:
+                    seen = records[row, 3]
+                    total += _run_words(np.int64(words[head]), bits, weighted, np.int64(words[head + 2]))
+                    head += 4
+                row += 1
+    return total
+
+
+@kernel
+def fill_arena(words, records, target, base, group_base, directory, blocks, first_edge):  # type: ignore[no-untyped-def]
+    """Copy records into the arena's `target` words and fill the directory and the table of blocks.
+
+    `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks` int64[b, 2]
+    gets the word offset and first edge position of each block. Returns (blocks, edges behind the last).
+    """
+    at, row, count, edge = 0, 0, 0, first_edge
+    while row < records.shape[0]:
+        source, length, first = records[row, 0], records[row, 1], records[row, 2]
+        target[at : at + length] = words[source : source + length]
+        num_nodes = np.int64(words[source + 2] & np.uint64(0xFFFFFFFF))
+        for delta in range((num_nodes + GROUP_NODES - 1) >> GROUP_BITS):
+            directory[group_base + (first >> GROUP_BITS) + delta] = (base + at) << DELTA_BITS | delta
+        blocks[count, 0], blocks[count, 1] = base + at, edge
+        edge += np.int64(words[source + 2] >> np.uint64(32))
+        origin, head = at, source + HEADER_WORDS + ((num_nodes + 2) >> 1)
+        at, count, row = at + length, count + 1, row + 1
+        header = words[source]
+        bits = np.int64((header >> np.uint64(48)) & np.uint64(0xFF))
+        weighted = (header >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
+        while row < records.shape[0] and records[row, 3] > 0:
+            source, length = records[row, 0], records[row, 1]
+            size = np.int64(words[source + 2] >> np.uint64(32))
+            chunk = records[row, 4]
+            if chunk == 0:
+                degree, time_bits = np.int64(words[head]), np.int64(words[head + 2])
+                run = origin + np.int64(words[head + 1])
+                weight_at = run + words_of(degree, bits) + 1
+                time_at = weight_at + ((degree + 1) >> 1 if weighted else 0)
+                at = run + _run_words(degree, bits, weighted, time_bits)
+                target[run:at] = np.uint64(0)
+                head, edge = head + 4, edge + degree
+            body = source + HEADER_WORDS
+            part = words_of(size, bits)
+            to = run + chunk * HUB_EDGES * bits // 64
+            target[to : to + part] = words[body : body + part]
+            body += part
+            if weighted:
+                part = (size + 1) >> 1
+                to = weight_at + chunk * HUB_EDGES // 2
+                target[to : to + part] = words[body : body + part]
+                body += part
+            if time_bits:
+                part = words_of(size, time_bits)
+                to = time_at + chunk * HUB_EDGES * time_bits // 64
+                target[to : to + part] = words[body + 1 : body + 1 + part]
+            row += 1
+    return count, edge

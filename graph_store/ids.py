@@ -1,0 +1,349 @@
+"""Original ids ↔ nodes: integers and strings, their shards, and the index that finds them.
+
+A node is `local * num_shards + shard`: `shard = mix64(id) % num_shards` (of a string its 64-bit hash is mixed), `local`
+the id's rank within its shard, ascending (strings by hash, then bytes). So the assignment is a pure function of the set
+of ids. The dense rank of a node counts through the shards: `base[shard] + local`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graph_store.errors import UnknownId
+from graph_store.kernels import kernel, mix64, prefetch, run_ranges
+
+LOOK_AHEAD = 64
+# A table by value is used where ids fill at least a quarter of their range.
+DIRECT_SPREAD = 4
+
+
+@kernel
+def shard_of(mixed_id: np.uint64, num_shards: int) -> int:
+    """Return the shard of an id (or of a string's hash), as uint64."""
+    return np.int64(mix64(mixed_id) % np.uint64(num_shards))
+
+
+@kernel
+def _shards(values: np.ndarray, num_shards: int, out: np.ndarray, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        out[i] = shard_of(np.uint64(values[i]), num_shards)
+
+
+def shards_of(values: np.ndarray, num_shards: int) -> np.ndarray:
+    """Return int64[n], the shard of each id or string hash, int64[n]."""
+    out = np.empty(values.size, np.int64)
+    run_ranges(lambda start, stop: _shards(values, num_shards, out, start, stop), values.size)
+    return out
+
+
+@kernel
+def find_nodes(ids, at, size, direct, low, index, out, to):  # type: ignore[no-untyped-def]
+    """Look up at most 64 ids from `ids[at]` on; `out[to + i]` gets the node or -1.
+
+    `direct` (by value, from `low` on) is used when it has any entry, else the open-addressing `index` of (id, node + 1).
+    """
+    if direct.size:
+        for i in range(size):
+            where = np.uint64(ids[at + i]) - np.uint64(low)
+            out[to + i] = direct[np.int64(where)] if where < np.uint64(direct.size) else -1
+        return
+    mask = np.uint64(index.size // 2 - 1)
+    for i in range(size):
+        slot = np.int64(mix64(~np.uint64(ids[at + i])) & mask)
+        out[to + i] = slot
+        prefetch(index, 2 * slot)
+    for i in range(size):
+        slot, node = out[to + i], np.int64(-1)
+        while index[2 * slot + 1]:
+            if index[2 * slot] == ids[at + i]:
+                node = index[2 * slot + 1] - 1
+                break
+            slot = np.int64(np.uint64(slot + 1) & mask)
+        out[to + i] = node
+
+
+@kernel
+def find_range(ids, direct, low, index, out, start, stop):  # type: ignore[no-untyped-def]
+    for at in range(start, stop, LOOK_AHEAD):
+        find_nodes(ids, at, min(LOOK_AHEAD, stop - at), direct, low, index, out, at)
+
+
+@kernel
+def _fill_index(keys: np.ndarray, nodes: np.ndarray, index: np.ndarray) -> None:
+    """Enter (key, node + 1) pairs; equal keys each get a slot of their own."""
+    mask = np.uint64(index.size // 2 - 1)
+    for low in range(0, keys.size, LOOK_AHEAD):
+        high = min(low + LOOK_AHEAD, keys.size)
+        for i in range(low, high):
+            prefetch(index, 2 * np.int64(mix64(~np.uint64(keys[i])) & mask))
+        for i in range(low, high):
+            slot = np.int64(mix64(~np.uint64(keys[i])) & mask)
+            while index[2 * slot + 1]:
+                slot = np.int64(np.uint64(slot + 1) & mask)
+            index[2 * slot], index[2 * slot + 1] = keys[i], nodes[i] + 1
+
+
+def build_index(keys: np.ndarray, nodes: np.ndarray, *, slots: int = 16) -> np.ndarray:
+    """Return int64[2 * slots], the open-addressing index of `keys` (int64[n]) to `nodes`; at most half full."""
+    while slots < 2 * keys.size:
+        slots *= 2
+    index = np.zeros(2 * slots, np.int64)
+    _fill_index(keys, nodes, index)
+    return index
+
+
+@kernel
+def _assign(keys, num_shards, base, nodes, order):  # type: ignore[no-untyped-def]
+    """Give each key in ascending order its node, and each dense rank its key's place."""
+    counts = np.zeros(num_shards, np.int64)
+    for i in range(keys.size):
+        counts[shard_of(np.uint64(keys[i]), num_shards)] += 1
+    for shard in range(num_shards):
+        base[shard + 1] = base[shard] + counts[shard]
+        counts[shard] = 0
+    for i in range(keys.size):
+        shard = shard_of(np.uint64(keys[i]), num_shards)
+        nodes[i] = counts[shard] * num_shards + shard
+        order[base[shard] + counts[shard]] = i
+        counts[shard] += 1
+
+
+def assign(keys: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Assign nodes to int64[n] keys, ascending.
+
+    Returns
+    -------
+    base : int64[num_shards + 1]
+        The dense rank of each shard's first node.
+    nodes : int64[n]
+        The node of each key.
+    order : int64[n]
+        The place in `keys` of each dense rank.
+    """
+    base = np.zeros(num_shards + 1, np.int64)
+    nodes, order = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    _assign(keys, num_shards, base, nodes, order)
+    return base, nodes, order
+
+
+def dense_ranks(nodes: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """Return int64[n], the dense rank of each node."""
+    num_shards = base.size - 1
+    locals_, shards = np.divmod(nodes, num_shards)
+    return base[shards] + locals_
+
+
+def nodes_of_ranks(base: np.ndarray) -> np.ndarray:
+    """Return int64[n], the node of each dense rank."""
+    num_shards = base.size - 1
+    sizes = np.diff(base)
+    shards = np.repeat(np.arange(num_shards), sizes)
+    return (np.arange(base[-1]) - np.repeat(base[:-1], sizes)) * num_shards + shards
+
+
+class IdMap:
+    """The ids of one node type: found in both directions.
+
+    Attributes
+    ----------
+    base : int64[num_shards + 1]
+        The dense rank of each shard's first node.
+    direct, low, index
+        What `find_nodes` takes; for strings the index is by hash.
+    """
+
+    id_type = "integer"
+
+    def __init__(self, name: str, sections: Mapping[str, np.ndarray]) -> None:
+        self.name = name
+        self.sections = dict(sections)
+        self.base = sections["base"]
+        self.direct, self.index = sections["direct"], sections["index"]
+        self.low = int(sections["low"][0])
+        self.originals = sections["ids"]
+
+    @classmethod
+    def build(cls, name: str, ids: np.ndarray, num_shards: int) -> "IdMap":
+        """Make the map of distinct ids, int64[n] ascending."""
+        base, nodes, order = assign(ids, num_shards)
+        return cls(name, cls._indexed(ids, nodes, base) | {"ids": ids[order]})
+
+    @classmethod
+    def restore(cls, name: str, ids: np.ndarray, base: np.ndarray) -> "IdMap":
+        """Make the map again from the ids in dense order."""
+        return cls(name, cls._indexed(ids, nodes_of_ranks(base), base) | {"ids": ids})
+
+    @staticmethod
+    def _indexed(ids: np.ndarray, nodes: np.ndarray, base: np.ndarray) -> dict[str, np.ndarray]:
+        low, spread = (int(ids.min()), int(ids.max()) - int(ids.min()) + 1) if ids.size else (0, 0)
+        empty = np.empty(0, np.int64)
+        sections = {"base": base, "low": np.array([low], np.int64), "direct": empty, "index": empty}
+        if 0 < spread <= DIRECT_SPREAD * ids.size + 1024:
+            direct = np.full(spread, -1, np.int64)
+            direct[ids - low] = nodes
+            return sections | {"direct": direct}
+        return sections | {"index": build_index(ids, nodes)}
+
+    @property
+    def num_shards(self) -> int:
+        """The number of shards."""
+        return self.base.size - 1
+
+    @property
+    def count(self) -> int:
+        """The number of nodes."""
+        return int(self.base[-1])
+
+    def find(self, ids: Any, *, threads: int | None = None) -> np.ndarray:
+        """Return int64[n], the node of each id, -1 for one that is no node."""
+        ids = self._checked(ids)
+        nodes = np.empty(ids.size, np.int64)
+        run_ranges(
+            lambda start, stop: find_range(ids, self.direct, self.low, self.index, nodes, start, stop),
+            ids.size,
+            threads=threads,
+        )
+        return nodes
+
+    def _checked(self, ids: Any) -> np.ndarray:
+        given = np.asarray(ids)
+        if given.size == 0:
+            return np.empty(0, np.int64)
+        if given.dtype.kind not in "iu":
+            raise TypeError(f"ids of {self.name} are integers, got {given.dtype}: {given.ravel()[0]!r}")
+        if given.dtype.kind == "u" and given.size and int(given.max()) >= 1 << 63:
+            raise UnknownId(f"no {self.name} has the id {int(given.max())}")
+        return np.ascontiguousarray(given.ravel(), np.int64)
+
+    def to_nodes(self, ids: Any) -> np.ndarray:
+        """Return int64[n], the node of each id; UnknownId names the first that is none."""
+        nodes = self.find(ids)
+        missing = np.flatnonzero(nodes < 0)
+        if missing.size:
+            given = np.asarray(ids, dtype=object).ravel()[missing[0]]
+            raise UnknownId(f"no {self.name} has the id {given!r}")
+        return nodes
+
+    def to_ids(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the original id of each node, in an array of int64 or of str objects."""
+        return self.originals[dense_ranks(np.asarray(nodes, np.int64), self.base)]
+
+
+class IntegerIds:
+    """Collects the distinct integer ids of a node type, batch by batch.
+
+    Small ids that are not negative are marked in a map of bytes; when one is outside, all go to hash sets, one a thread,
+    each for its part of the hashes.
+    """
+
+    def __init__(self, name: str, *, dense_limit: int, threads: int) -> None:
+        self.name = name
+        self._dense_limit, self._threads = dense_limit, threads
+        self._marks: np.ndarray | None = np.zeros(1 << 12, np.uint8)
+        self._sets: list[_IdSet] = []
+
+    def add(self, values: np.ndarray) -> np.ndarray:
+        """Take int64[n] ids and return them as the edges keep them: unchanged."""
+        if values.size == 0:
+            return values
+        if self._marks is not None:
+            low, high = _bounds(values, self._threads)
+            if low >= 0 and high < self._dense_limit:
+                self._mark(values, high)
+                return values
+            self._sets = [_IdSet(part, self._threads) for part in range(self._threads)]
+            known, self._marks = np.flatnonzero(self._marks), None
+            self._insert(known)
+        self._insert(values)
+        return values
+
+    def _mark(self, values: np.ndarray, high: int) -> None:
+        assert self._marks is not None
+        if high >= self._marks.size:
+            grown = np.zeros(max(2 * self._marks.size, high + 1), np.uint8)
+            grown[: self._marks.size] = self._marks
+            self._marks = grown
+        marks = self._marks
+        run_ranges(lambda start, stop: _mark(values, marks, start, stop), values.size, threads=self._threads)
+
+    def _insert(self, values: np.ndarray) -> None:
+        run_ranges(
+            lambda start, stop: [part.insert(values) for part in self._sets[start:stop]],
+            len(self._sets),
+            threads=self._threads,
+            grain=1,
+        )
+
+    def shards(self, values: np.ndarray, num_shards: int) -> np.ndarray:
+        """Return int64[n], the shard of each id."""
+        return shards_of(values, num_shards)
+
+    def finish(self, num_shards: int) -> tuple[IdMap, np.ndarray, int, np.ndarray]:
+        """Return the map, and the `direct`, `low` and `index` that turn what `add` returned into nodes."""
+        if self._marks is not None:
+            ids = np.flatnonzero(self._marks).astype(np.int64)
+        else:
+            ids = np.sort(np.concatenate([part.keys() for part in self._sets]))
+        self._marks, self._sets = None, []
+        built = IdMap.build(self.name, ids, num_shards)
+        return built, built.direct, built.low, built.index
+
+
+def _bounds(values: np.ndarray, threads: int) -> tuple[int, int]:
+    parts = run_ranges(
+        lambda start, stop: (int(values[start:stop].min()), int(values[start:stop].max())),
+        values.size,
+        threads=threads,
+    )
+    return min(low for low, _ in parts), max(high for _, high in parts)
+
+
+@kernel
+def _mark(values: np.ndarray, marks: np.ndarray, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        marks[values[i]] = 1
+
+
+@kernel
+def _insert_ids(values, table, used, part, parts, begin):  # type: ignore[no-untyped-def]
+    """Insert the values of one part into (id, 1) slots from `begin` on; stops when half full. Returns (next, used)."""
+    mask, limit = np.uint64(table.size // 2 - 1), table.size // 4
+    for low in range(begin, values.size, LOOK_AHEAD):
+        high = min(low + LOOK_AHEAD, values.size)
+        if used + (high - low) > limit:
+            return low, used
+        for i in range(low, high):
+            prefetch(table, 2 * np.int64(mix64(~np.uint64(values[i])) & mask))
+        for i in range(low, high):
+            hashed = mix64(~np.uint64(values[i]))
+            if parts > 1 and np.int64((hashed >> np.uint64(40)) % np.uint64(parts)) != part:
+                continue
+            slot = np.int64(hashed & mask)
+            while table[2 * slot + 1] and table[2 * slot] != values[i]:
+                slot = np.int64(np.uint64(slot + 1) & mask)
+            if not table[2 * slot + 1]:
+                table[2 * slot], table[2 * slot + 1] = values[i], 1
+                used += 1
+    return values.size, used
+
+
+class _IdSet:
+    """A growing set of those int64 ids whose hash falls in one part."""
+
+    def __init__(self, part: int, parts: int) -> None:
+        self._part, self._parts = part, parts
+        self._table, self._used = np.zeros(2 << 12, np.int64), 0
+
+    def insert(self, values: np.ndarray) -> None:
+        begin = 0
+        while begin < values.size:
+            begin, self._used = _insert_ids(values, self._table, self._used, self._part, self._parts, begin)
+            if begin < values.size:
+                keys = self.keys()
+                self._table = np.zeros(4 * self._table.size, np.int64)
+                _, self._used = _insert_ids(keys, self._table, 0, self._part, self._parts, 0)
+
+    def keys(self) -> np.ndarray:
+        pairs = self._table.reshape(-1, 2)
+        return pairs[pairs[:, 1] != 0, 0]

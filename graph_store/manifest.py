@@ -1,0 +1,154 @@
+"""The manifest: what a store holds, written last and renamed into place, so that a store is there whole or not at all."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graph_store.errors import CorruptBlock, StoreNotFound
+
+FORMAT = 1
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class StoredNodeType:
+    """A node type of a store.
+
+    Attributes
+    ----------
+    name : str
+    id_type : str
+        "integer" or "string".
+    count : int
+        Nodes.
+    shard_counts : list of int
+        Nodes a shard.
+    """
+
+    name: str
+    id_type: str
+    count: int
+    shard_counts: list[int]
+
+
+@dataclass(frozen=True)
+class StoredEdgeType:
+    """An edge type of a store.
+
+    Attributes
+    ----------
+    name : str
+        `src:relation:dst`.
+    undirected : bool
+        Each pair is counted once and stored both ways.
+    reverse : str or None
+        The type that holds the same edges the other way.
+    weighted, timed : bool
+    bits : int
+        Bits of a neighbour in the blocks of ingest.
+    num_edges : int
+        Edges, an undirected pair once.
+    num_entries : int
+        Entries of all lists: two for an undirected pair of different nodes.
+    duplicates : int
+        Rows dropped since an equal one came before.
+    self_loops : int
+        Edges from a node to itself, kept.
+    """
+
+    name: str
+    undirected: bool
+    reverse: str | None
+    weighted: bool
+    timed: bool
+    bits: int
+    num_edges: int
+    num_entries: int
+    duplicates: int
+    self_loops: int
+
+    @property
+    def src(self) -> str:
+        """The source node type."""
+        return self.name.split(":")[0]
+
+    @property
+    def relation(self) -> str:
+        """The relation."""
+        return self.name.split(":")[1]
+
+    @property
+    def dst(self) -> str:
+        """The destination node type."""
+        return self.name.split(":")[2]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything a store's readers need to know before they open a file of it.
+
+    Attributes
+    ----------
+    files : dict
+        Of each sealed file, by path within the store, its bytes and crc32.
+    """
+
+    uuid: str
+    num_shards: int
+    node_types: list[StoredNodeType]
+    edge_types: list[StoredEdgeType]
+    generation: int = 1
+    version: int = 1
+    format: int = FORMAT
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest beside its place, fsync, rename."""
+        beside = folder / (NAME + ".partial")
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, folder / NAME)
+        fsync_folder(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Manifest":
+        """Read the manifest of a store.
+
+        Raises
+        ------
+        StoreNotFound
+            There is none.
+        CorruptBlock
+            It is damaged or of another format.
+        """
+        path = folder / NAME
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise StoreNotFound(
+                f"{folder}: no store is here (no {NAME}); make one with `gossamer ingest`"
+            ) from None
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if values["format"] != FORMAT:
+                raise CorruptBlock(
+                    f"{path}: store format {values['format']}, this version reads format {FORMAT}; ingest again"
+                )
+            values["node_types"] = [StoredNodeType(**entry) for entry in values["node_types"]]
+            values["edge_types"] = [StoredEdgeType(**entry) for entry in values["edge_types"]]
+            return cls(**values)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptBlock(f"{path}: damaged manifest ({error}); ingest again") from None
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

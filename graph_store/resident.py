@@ -1,0 +1,168 @@
+"""What lies in the arena of a store: one file an edge type and a node type, written at ingest or from the shards."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from graph_store.arena import ArenaFile, ArenaWriter
+from graph_store.blocks import GROUP_NODES, Encoded, arena_words, fill_arena, first_bad_record
+from graph_store.errors import CorruptBlock
+from graph_store.ids import IdMap
+from graph_store.manifest import Manifest
+from graph_store.shard import Shard, open_id_piece, seal_id_piece
+from graph_store.string_ids import StringMap
+
+PIECE_IDS = 4096
+
+
+def arena_folder(store: Path) -> Path:
+    """Return the folder of a store's arena."""
+    return store / "arena"
+
+
+def edge_file(store: Path, generation: int, number: int) -> Path:
+    """Return the arena file of an edge type."""
+    return arena_folder(store) / f"gen-{generation}.edges-{number}"
+
+
+def node_file(store: Path, generation: int, number: int) -> Path:
+    """Return the arena file of a node type."""
+    return arena_folder(store) / f"gen-{generation}.nodes-{number}"
+
+
+def shard_folder(store: Path, generation: int, shard: int) -> Path:
+    """Return the folder of a shard's database."""
+    return store / f"gen-{generation}" / f"shard-{shard}"
+
+
+def write_edges(path: Path, base: np.ndarray, pieces: Iterable[tuple[int, Encoded]]) -> None:
+    """Write an edge type's arena file from the records of its shards, in order.
+
+    Parameters
+    ----------
+    base : int64[num_shards + 1]
+        Dense ranks of the source type's shards.
+    pieces : iterable of (shard, Encoded)
+    """
+    counts = np.diff(base)
+    group_base = np.zeros(base.size, np.int64)
+    np.cumsum((counts + GROUP_NODES - 1) // GROUP_NODES, out=group_base[1:])
+    directory = np.zeros(int(group_base[-1]), np.int64)
+    tables, starts = [], np.zeros(base.size, np.int64)
+    at, edges = 0, 0
+    with ArenaWriter(path) as writer:
+        writer.begin("words", np.uint64)
+        for shard, encoded in pieces:
+            target = np.zeros(int(arena_words(encoded.words, encoded.records)), np.uint64)
+            blocks = np.empty((encoded.records.shape[0], 2), np.int64)
+            used, edges = fill_arena(
+                encoded.words, encoded.records, target, at, group_base[shard], directory, blocks, edges
+            )
+            writer.append(target)
+            tables.append(blocks[:used].ravel())
+            starts[shard + 1] += used
+            at += target.size
+        writer.add("directory", directory)
+        writer.add("group_base", group_base)
+        writer.add("blocks", np.concatenate(tables) if tables else np.empty(0, np.int64))
+        writer.add("shard_starts", np.cumsum(starts))
+        writer.add("counts", counts)
+        writer.add("num_edges", np.array([edges], np.int64))
+
+
+def write_nodes(path: Path, ids: IdMap) -> None:
+    """Write a node type's arena file."""
+    with ArenaWriter(path) as writer:
+        for name, section in ids.sections.items():
+            writer.add(name, section)
+
+
+def read_nodes(path: Path, name: str, id_type: str) -> IdMap:
+    """Map a node type's arena file."""
+    sections = ArenaFile(path).sections
+    return StringMap(name, sections) if id_type == "string" else IdMap(name, sections)
+
+
+def id_pieces(ids: IdMap, shard: int) -> list[tuple[int, bytes]]:
+    """Return a shard's ids as (first local id, sealed bytes) pieces of at most 4096."""
+    pieces = []
+    low, high = int(ids.base[shard]), int(ids.base[shard + 1])
+    for start in range(low, high, PIECE_IDS):
+        stop = min(start + PIECE_IDS, high)
+        if isinstance(ids, StringMap):
+            offsets = ids.offsets[start : stop + 1]
+            lengths = np.diff(offsets)
+            data = ids.originals[offsets[0] : offsets[-1]]
+            body = np.zeros(lengths.size + (data.size + 7) // 8, np.int64)
+            body[: lengths.size] = lengths
+            body[lengths.size :].view(np.uint8)[: data.size] = data
+        else:
+            body = ids.originals[start:stop]
+        pieces.append((start - low, seal_id_piece(body, stop - start, start - low)))
+    return pieces
+
+
+def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
+    """Rebuild a node type's map from the pieces in the shards.
+
+    Raises
+    ------
+    CorruptBlock
+        A piece is damaged, or their number is not what the manifest says.
+    """
+    node_type = manifest.node_types[number]
+    base = np.concatenate([[0], np.cumsum(node_type.shard_counts)]).astype(np.int64)
+    bodies: list[np.ndarray] = []
+    lengths: list[np.ndarray] = []
+    for shard in range(manifest.num_shards):
+        path, count = shard_folder(store, manifest.generation, shard), 0
+        with Shard(path) as database:
+            for piece in database.id_pieces(number):
+                size, body = open_id_piece(piece, f"{path}: ids of {node_type.name!r} from {count}")
+                if node_type.id_type == "string":
+                    lengths.append(body[:size])
+                    bodies.append(body[size:].view(np.uint8)[: int(body[:size].sum())])
+                else:
+                    bodies.append(body[:size])
+                count += size
+        if count != node_type.shard_counts[shard]:
+            raise CorruptBlock(
+                f"{path}: {count} ids of {node_type.name!r}, the manifest says {node_type.shard_counts[shard]}"
+            )
+    if node_type.id_type == "string":
+        offsets = np.zeros(node_type.count + 1, np.int64)
+        np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]), out=offsets[1:])
+        data = np.concatenate([*bodies, np.zeros(1, np.uint8)])
+        return StringMap.restore_strings(node_type.name, offsets, data, base)
+    return IdMap.restore(node_type.name, np.concatenate([*bodies, np.empty(0, np.int64)]), base)
+
+
+def records_of(manifest: Manifest, store: Path, number: int) -> Iterable[tuple[int, Encoded]]:
+    """Yield (shard, records) of an edge type from the shards, each record's crc checked."""
+    for shard in range(manifest.num_shards):
+        path = shard_folder(store, manifest.generation, shard)
+        with Shard(path) as database:
+            encoded = database.records(number)
+        bad = first_bad_record(encoded)
+        if bad >= 0:
+            raise CorruptBlock(
+                f"{path}: block from local id {encoded.records[bad, 2]} of edge type "
+                f"{manifest.edge_types[number].name} fails its checksum; restore the store from its source"
+            )
+        yield shard, encoded
+
+
+def rebuild(manifest: Manifest, store: Path) -> None:
+    """Write those files of the arena that are absent, from the shards."""
+    arena_folder(store).mkdir(exist_ok=True)
+    for number in range(len(manifest.node_types)):
+        path = node_file(store, manifest.generation, number)
+        if not path.exists():
+            write_nodes(path, ids_from_shards(manifest, store, number))
+    for number, edge_type in enumerate(manifest.edge_types):
+        path = edge_file(store, manifest.generation, number)
+        if not path.exists():
+            source = next(entry for entry in manifest.node_types if entry.name == edge_type.src)
+            base = np.concatenate([[0], np.cumsum(source.shard_counts)]).astype(np.int64)
+            write_edges(path, base, records_of(manifest, store, number))

@@ -1,0 +1,167 @@
+"""One shard: a RocksDB of its own with the base blocks and ids, and the keys under which they lie.
+
+Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes), first local id of the block (8), ordinal
+(2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from rocksdict import AccessType, DBCompressionType, IngestExternalFileOptions, Options, Rdict, SstFileWriter
+
+from graph_store.blocks import CRC_TABLES, Encoded, crc32c
+from graph_store.errors import CorruptBlock
+
+ID_MAGIC, ID_VERSION = 0x44495347, 1  # "GSID"
+FAMILIES = ("adj", "delta", "feat", "ids", "meta")
+_ADJ_KEY = struct.Struct(">HQHI")
+_ID_KEY = struct.Struct(">HQ")
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_disable_auto_compactions(True)
+    options.set_keep_log_file_num(1)
+    options.set_max_open_files(16)
+    # Packed words do not compress further.
+    options.set_compression_type(DBCompressionType.none())
+    return options
+
+
+class SortedFile:
+    """An SST file that takes key-value pairs in ascending order; absent when it got none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer: Any = None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add a pair."""
+        if self._writer is None:
+            self._writer = SstFileWriter(_options())
+            self._writer.open(str(self.path))
+        self._writer[key] = value
+
+    def put_records(self, edge_type: int, encoded: Encoded) -> None:
+        """Add the records of an edge type's lists."""
+        data = encoded.words.tobytes()
+        for offset, words, first, ordinal, chunk in encoded.records.tolist():
+            self.put(_ADJ_KEY.pack(edge_type, first, ordinal, chunk), data[8 * offset : 8 * (offset + words)])
+
+    def finish(self) -> bool:
+        """Seal and fsync the file; say whether there is one."""
+        if self._writer is None:
+            return False
+        self._writer.finish()
+        self._writer = None
+        with open(self.path, "rb") as file:
+            os.fsync(file.fileno())
+        return True
+
+
+class Shard:
+    """One shard's database; opened by its writer, by `verify` and to rebuild the arena, never by readers."""
+
+    def __init__(self, path: Path, *, read_only: bool = True) -> None:
+        self.path = path
+        families = {name: _options() for name in FAMILIES}
+        access = AccessType.read_only() if read_only else AccessType.read_write()
+        try:
+            self._db: Any = Rdict(str(path), options=_options(), column_families=families, access_type=access)
+        except Exception as error:
+            raise CorruptBlock(f"{path}: RocksDB cannot open the shard: {error}") from error
+
+    def __enter__(self) -> "Shard":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the database."""
+        self._db.close()
+
+    def ingest(self, family: str, files: Iterable[Path]) -> None:
+        """Take SST files over into a column family; the files are moved."""
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        column = self._db.get_column_family(family)
+        column.ingest_external_file([str(path) for path in files], options)
+        del column  # a live handle keeps the database's lock
+
+    def _items(self, family: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        column = self._db.get_column_family(family)
+        try:
+            rows = column.iter()
+            rows.seek(prefix)
+            while rows.valid():
+                key = rows.key()
+                if not key.startswith(prefix):
+                    return
+                yield key, rows.value()
+                rows.next()
+            rows.status()
+        except CorruptBlock:
+            raise
+        except Exception as error:
+            raise CorruptBlock(f"{self.path}: cannot read {family!r}: {error}") from error
+        finally:
+            del column
+
+    def records(self, edge_type: int) -> Encoded:
+        """Read all records of an edge type, in the order of their keys."""
+        values, rows, offset = [], [], 0
+        for key, value in self._items("adj", struct.pack(">H", edge_type)):
+            _, first, ordinal, chunk = _ADJ_KEY.unpack(key)
+            if len(value) % 8:
+                raise CorruptBlock(
+                    f"{self.path}: block {first} of edge type {edge_type} has {len(value)} bytes"
+                )
+            rows.append((offset, len(value) // 8, first, ordinal, chunk))
+            offset += len(value) // 8
+            values.append(value)
+        words = np.frombuffer(b"".join(values), np.uint64)
+        return Encoded(words, np.array(rows, np.int64).reshape(-1, 5))
+
+    def id_pieces(self, node_type: int) -> list[bytes]:
+        """Read the pieces of a node type's ids, in order."""
+        return [value for _, value in self._items("ids", struct.pack(">H", node_type))]
+
+
+def id_key(node_type: int, first: int) -> bytes:
+    """Return the key of a piece of ids."""
+    return _ID_KEY.pack(node_type, first)
+
+
+def seal_id_piece(body: np.ndarray, count: int, first: int) -> bytes:
+    """Return the bytes of a piece: magic and version, first local id, ids, crc32c of the rest; then int64 words.
+
+    The words are the ids themselves, or the byte lengths of strings and then their bytes.
+    """
+    words = np.empty(4 + body.size, np.uint64)
+    words[0], words[1], words[2] = ID_MAGIC | ID_VERSION << 32, first, count
+    words[4:] = body.view(np.uint64)
+    words[3] = _piece_crc(words)
+    return words.tobytes()
+
+
+def open_id_piece(piece: bytes, where: str) -> tuple[int, np.ndarray]:
+    """Return the number of ids in a piece and its int64 words; CorruptBlock when it is damaged."""
+    words = np.frombuffer(piece, np.uint64) if len(piece) % 8 == 0 else np.empty(0, np.uint64)
+    if words.size < 4 or int(words[0]) != ID_MAGIC | ID_VERSION << 32 or int(words[3]) != _piece_crc(words):
+        raise CorruptBlock(f"{where}: damaged; restore the store from its source")
+    return int(words[2]), words[4:].view(np.int64)
+
+
+def _piece_crc(words: np.ndarray) -> int:
+    crc = crc32c(words, 0, 3, np.uint32(0), CRC_TABLES)
+    return int(crc32c(words, 4, words.size, np.uint32(crc), CRC_TABLES))

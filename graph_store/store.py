@@ -1,0 +1,345 @@
+"""The store that users open: ids in, ids out, from any number of threads and processes."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from graph_store.adjacency import Adjacency
+from graph_store.arena import ArenaFile
+from graph_store.errors import BadInput, CorruptBlock, StoreClosed, UnknownEdgeType, UnknownNodeType
+from graph_store.ids import IdMap, dense_ranks, nodes_of_ranks
+from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
+from graph_store.resident import edge_file, node_file, read_nodes, rebuild
+from graph_store.sampling import Hop, Sampler, Subgraph
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+class Neighbors(NamedTuple):
+    """Neighbour lists in original ids.
+
+    Attributes
+    ----------
+    indptr : int64[n + 1]
+        Where each node's list starts.
+    ids
+        int64[m], or object[m] of str; ascending within a list, or by time where the edge type has times.
+    weights : float32[m] or None
+    times : int64[m] or None
+    """
+
+    indptr: np.ndarray
+    ids: np.ndarray
+    weights: np.ndarray | None
+    times: np.ndarray | None
+
+
+def info(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what `gossamer info` prints: counts of a store, from its manifest, and bytes on disk.
+
+    Raises
+    ------
+    StoreNotFound, CorruptBlock
+        There is no store, or its manifest is damaged.
+    """
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    sizes = {file: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
+    return {
+        "format": manifest.format,
+        "uuid": manifest.uuid,
+        "version": manifest.version,
+        "num_shards": manifest.num_shards,
+        "nodes": {entry.name: entry.count for entry in manifest.node_types},
+        "edges": {entry.name: entry.num_edges for entry in manifest.edge_types},
+        "duplicates": {entry.name: entry.duplicates for entry in manifest.edge_types},
+        "self_loops": {entry.name: entry.self_loops for entry in manifest.edge_types},
+        "bytes": sum(sizes.values()),
+        "arena_bytes": sum(size for file, size in sizes.items() if file.parent.name == "arena"),
+    }
+
+
+class GraphStore:
+    """A store, open for reading; its version does not change under the reader.
+
+    Attributes
+    ----------
+    path : Path
+    uuid : str
+    version, num_shards : int
+    node_types : dict of str to StoredNodeType
+    edge_types : dict of str to StoredEdgeType
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        self.path = Path(path)
+        self._manifest = Manifest.load(self.path)
+        self.uuid, self.version = self._manifest.uuid, self._manifest.version
+        self.num_shards = self._manifest.num_shards
+        self.node_types: dict[str, StoredNodeType] = {
+            entry.name: entry for entry in self._manifest.node_types
+        }
+        self.edge_types: dict[str, StoredEdgeType] = {
+            entry.name: entry for entry in self._manifest.edge_types
+        }
+        self._threads = threads
+        self._ids: dict[str, IdMap] = {}
+        self._adjacencies: dict[str, Adjacency] = {}
+        self._closed = False
+        rebuild(self._manifest, self.path)
+
+    def __enter__(self) -> "GraphStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"GraphStore({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Let the mapped files go once no array refers to them."""
+        self._closed = True
+        self._ids.clear()
+        self._adjacencies.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.path}: the store was closed; open it again")
+
+    def id_map(self, node_type: str) -> IdMap:
+        """Return the ids of a node type."""
+        self._check_open()
+        if node_type not in self._ids:
+            if node_type not in self.node_types:
+                known = ", ".join(self.node_types)
+                raise UnknownNodeType(f"{self.path}: no node type {node_type!r}; it has {known}")
+            number = list(self.node_types).index(node_type)
+            path = node_file(self.path, self._manifest.generation, number)
+            self._ids[node_type] = read_nodes(path, node_type, self.node_types[node_type].id_type)
+        return self._ids[node_type]
+
+    def _edge_type(self, edge_type: str | None) -> StoredEdgeType:
+        if edge_type is None and len(self.edge_types) == 1:
+            return next(iter(self.edge_types.values()))
+        if edge_type not in self.edge_types:
+            known = ", ".join(self.edge_types)
+            raise UnknownEdgeType(f"{self.path}: no edge type {str(edge_type)!r}; it has {known}")
+        return self.edge_types[str(edge_type)]
+
+    def adjacency(self, edge_type: str) -> Adjacency:
+        """Return the lists of an edge type, by nodes."""
+        self._check_open()
+        entry = self._edge_type(edge_type)
+        if entry.name not in self._adjacencies:
+            number = list(self.edge_types).index(entry.name)
+            sections = ArenaFile(edge_file(self.path, self._manifest.generation, number)).sections
+            if int(sections["num_edges"][0]) != entry.num_entries:
+                raise CorruptBlock(
+                    f"{self.path}: the arena of {entry.name} holds {int(sections['num_edges'][0])} entries, the manifest "
+                    f"says {entry.num_entries}; delete the folder arena, it is rebuilt"
+                )
+            self._adjacencies[entry.name] = Adjacency(
+                sections, weighted=entry.weighted, timed=entry.timed, threads=self._threads
+            )
+        return self._adjacencies[entry.name]
+
+    def ids(self, node_type: str) -> np.ndarray:
+        """Return all original ids of a type in dense order: int64[n], or object[n] of str."""
+        return self.id_map(node_type).to_ids(self.nodes(node_type))
+
+    def nodes(self, node_type: str) -> np.ndarray:
+        """Return int64[n], all nodes of a type in dense order (shard by shard)."""
+        return nodes_of_ranks(self.id_map(node_type).base)
+
+    def node_base(self, node_type: str) -> np.ndarray:
+        """Return int64[num_shards + 1], the dense rank of each shard's first node."""
+        return self.id_map(node_type).base
+
+    def dense(self, node_type: str, nodes: np.ndarray) -> np.ndarray:
+        """Return int64[n], the dense rank of each node."""
+        return dense_ranks(np.asarray(nodes, np.int64), self.node_base(node_type))
+
+    def to_nodes(self, node_type: str, ids: Any) -> np.ndarray:
+        """Return int64[n], the node of each original id; UnknownId names the first that is none."""
+        return self.id_map(node_type).to_nodes(ids)
+
+    def to_ids(self, node_type: str, nodes: np.ndarray) -> np.ndarray:
+        """Return the original id of each node: int64[n], or object[n] of str."""
+        return self.id_map(node_type).to_ids(nodes)
+
+    def degree(self, ids: Any, edge_type: str | None = None) -> np.ndarray:
+        """Return int64[n], the number of neighbours of each node, by original ids.
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        """
+        entry = self._edge_type(edge_type)
+        return self.adjacency(entry.name).degrees(self.to_nodes(entry.src, ids))
+
+    def neighbors(self, ids: Any, edge_type: str | None = None, *, limit: int | None = None) -> Neighbors:
+        """Return the neighbours of nodes, by original ids, in the order asked; a repeated id is answered again.
+
+        Parameters
+        ----------
+        ids : int64[n] or sequence of str
+        edge_type : str, optional
+            May be left out where the store has one edge type.
+        limit : int, optional
+            At most so many a node, the first of its list.
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        """
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit must be 0 or more, got {limit}")
+        entry = self._edge_type(edge_type)
+        indptr, nodes, weights, times = self.adjacency(entry.name).lists(
+            self.to_nodes(entry.src, ids), extras=True
+        )
+        found = self.to_ids(entry.dst, nodes)
+        rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+        if times is None:
+            ranks = np.unique(found, return_inverse=True)[1] if found.dtype == object else found
+            order = np.lexsort((ranks, rows))
+        else:
+            order = np.arange(found.size)
+        if limit is not None:
+            place = np.arange(found.size) - indptr[:-1][rows]
+            order = order[place < limit]
+            indptr = np.concatenate([[0], np.cumsum(np.minimum(np.diff(indptr), limit))])
+        return Neighbors(
+            indptr,
+            found[order],
+            None if weights is None else weights[order],
+            None if times is None else times[order],
+        )
+
+    def chain(self, edge_type: str, hops: int) -> list[StoredEdgeType]:
+        """Return the edge type each hop walks along: the type itself, or type and reverse in turn.
+
+        Raises
+        ------
+        BadInput
+            More than one hop, two node types and no reverse type.
+        """
+        entry = self._edge_type(edge_type)
+        if entry.src == entry.dst or hops <= 1:
+            return [entry] * hops
+        if entry.reverse is None:
+            raise BadInput(
+                f"{self.path}: {hops} hops along {entry.name} need its reverse for the way back from {entry.dst!r}; "
+                "ingest with --reverse, or ask for one hop"
+            )
+        return [entry if hop % 2 == 0 else self.edge_types[entry.reverse] for hop in range(hops)]
+
+    def sampler(self, edge_type: str, fanouts: Sequence[int]) -> Sampler:
+        """Return a sampler by nodes, with its own workspace: one a thread."""
+        return Sampler(
+            [
+                (entry.src, entry.dst, self.adjacency(entry.name))
+                for entry in self.chain(edge_type, len(fanouts))
+            ],
+            fanouts,
+        )
+
+    def sample(
+        self,
+        ids: Any,
+        edge_type: str | None = None,
+        *,
+        fanouts: Sequence[int],
+        seed: int,
+        threads: int | None = None,
+    ) -> Subgraph:
+        """Sample the neighbourhood of seeds, by original ids, uniformly without replacement.
+
+        Parameters
+        ----------
+        ids : int64[b] or sequence of str
+            Seeds; a repeated one is expanded once.
+        edge_type : str
+            Between two node types each hop alternates between the type and its reverse.
+        fanouts : sequence of int
+            Neighbours a node for each hop; -1 takes all.
+        seed : int
+            The same seed gives the same subgraph whatever the number of threads.
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        BadInput
+            No fanout, one below -1, or no way back between two node types.
+        """
+        if len(fanouts) == 0 or min(fanouts) < -1:
+            raise BadInput(f"fanouts must be one or more numbers from -1 (all) on, got {list(fanouts)}")
+        entry = self._edge_type(edge_type)
+        chain = self.chain(entry.name, len(fanouts))
+        seeds = self.to_nodes(entry.src, ids)
+        sampler = self.sampler(entry.name, fanouts)
+        labels, layers, nodes = sampler.sample(
+            seeds, seed=seed, threads=self._threads if threads is None else threads
+        )
+        names = {name: self.to_ids(name, found) for name, found in nodes.items()}
+        hops = tuple(
+            Hop(
+                step.name,
+                step.src,
+                step.dst,
+                layer.first,
+                layer.indptr,
+                layer.neighbors,
+                names[step.src],
+                names[step.dst],
+            )
+            for step, layer in zip(chain, layers)
+        )
+        return Subgraph(self.to_ids(entry.src, seeds), labels, nodes, names, hops)
+
+    def to_scipy(self, edge_type: str | None = None) -> "scipy.sparse.csr_array":
+        """Return an edge type as float32 CSR of [sources, destinations], both in dense order (see `ids`).
+
+        Values are weights, or ones; parallel edges of different times are added up.
+        """
+        import scipy.sparse
+
+        entry = self._edge_type(edge_type)
+        indptr, nodes, weights, _ = self.adjacency(entry.name).lists(self.nodes(entry.src), extras=True)
+        values = np.ones(nodes.size, np.float32) if weights is None else weights
+        shape = (self.node_types[entry.src].count, self.node_types[entry.dst].count)
+        matrix = scipy.sparse.csr_array((values, self.dense(entry.dst, nodes), indptr), shape=shape)
+        matrix.sum_duplicates()
+        return matrix
+
+
+def open(path: str | os.PathLike[str], *, threads: int | None = None) -> GraphStore:
+    """Open a store for reading.
+
+    Parameters
+    ----------
+    path : path
+    threads : int, optional
+        Threads that answer a call; all cores that this process may use when None.
+
+    Returns
+    -------
+    GraphStore
+        A context manager. The arena is rebuilt from the shards where it is absent.
+
+    Raises
+    ------
+    StoreNotFound
+        There is no complete store.
+    CorruptBlock
+        A file that is read to open it is damaged.
+    """
+    return GraphStore(path, threads=threads)

@@ -1,0 +1,254 @@
+"""String ids: hashed to 64 bits and compared byte by byte, so that two strings of one hash are two nodes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graph_store.ids import IdMap, assign, build_index, nodes_of_ranks, shards_of
+from graph_store.kernels import kernel, mix64
+
+_SEED = np.uint64(0x2545F4914F6CDD1D)
+
+
+@kernel
+def _hash(data: np.ndarray, start: int, stop: int) -> np.uint64:
+    """Hash bytes to 64 bits, eight at a time (mix64 as the round of a Merkle-Damgård chain, the length last)."""
+    value = _SEED
+    for at in range(start, stop, 8):
+        word = np.uint64(0)
+        for i in range(at, min(at + 8, stop)):
+            word |= np.uint64(data[i]) << np.uint64(8 * (i - at))
+        value = mix64(value ^ word) + np.uint64(0x9E3779B97F4A7C15)
+    return mix64(value ^ np.uint64(stop - start))
+
+
+@kernel
+def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarray:
+    out = np.empty(offsets.size - 1, np.int64)
+    for i in range(out.size):
+        out[i] = np.int64(_hash(data, offsets[i], offsets[i + 1]) & mask)
+    return out
+
+
+@kernel
+def _same(first, first_start, first_stop, second, second_start, second_stop):  # type: ignore[no-untyped-def]
+    if first_stop - first_start != second_stop - second_start:
+        return False
+    for i in range(first_stop - first_start):
+        if first[first_start + i] != second[second_start + i]:
+            return False
+    return True
+
+
+@kernel
+def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count):  # type: ignore[no-untyped-def]
+    """Give strings from `begin` on their codes, new ones entering the pool; stops when the room may not do."""
+    mask = np.uint64(index.size // 2 - 1)
+    for i in range(begin, hashes.size):
+        start, stop = offsets[i], offsets[i + 1]
+        if (
+            4 * (count + 1) > index.size
+            or count + 1 >= pool_offsets.size
+            or pool_offsets[count] + stop - start > pool.size
+        ):
+            return i, count
+        slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
+        code = np.int64(-1)
+        while index[2 * slot + 1]:
+            known = index[2 * slot + 1] - 1
+            if index[2 * slot] == hashes[i] and _same(
+                data, start, stop, pool, pool_offsets[known], pool_offsets[known + 1]
+            ):
+                code = known
+                break
+            slot = np.int64(np.uint64(slot + 1) & mask)
+        if code < 0:
+            code = count
+            index[2 * slot], index[2 * slot + 1] = hashes[i], code + 1
+            pool[pool_offsets[code] : pool_offsets[code] + stop - start] = data[start:stop]
+            pool_offsets[code + 1] = pool_offsets[code] + stop - start
+            count += 1
+        codes[i] = code
+    return hashes.size, count
+
+
+@kernel
+def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):  # type: ignore[no-untyped-def]
+    mask, num_shards = np.uint64(index.size // 2 - 1), base.size - 1
+    for i in range(hashes.size):
+        slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
+        out[i] = -1
+        while index[2 * slot + 1]:
+            node = index[2 * slot + 1] - 1
+            rank = base[node % num_shards] + node // num_shards
+            if index[2 * slot] == hashes[i] and _same(
+                data, offsets[i], offsets[i + 1], pool, pool_offsets[rank], pool_offsets[rank + 1]
+            ):
+                out[i] = node
+                break
+            slot = np.int64(np.uint64(slot + 1) & mask)
+
+
+def string_buffers(strings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[n + 1] offsets and uint8[m] UTF-8 bytes of an Arrow string array or a sequence of str."""
+    import pyarrow as pa
+
+    if isinstance(strings, pa.ChunkedArray):
+        strings = strings.combine_chunks()
+    if isinstance(strings, pa.Array):
+        strings = strings.cast(pa.large_string())
+    else:
+        strings = pa.array([str(value) for value in strings], type=pa.large_string())
+    _, offsets, data = strings.buffers()
+    if len(strings) == 0:
+        return np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    starts = np.frombuffer(offsets, np.int64, len(strings) + 1, strings.offset * 8)
+    if data is None or data.size == 0:
+        return starts, np.zeros(1, np.uint8)
+    return starts, np.frombuffer(data, np.uint8)
+
+
+@kernel
+def _gather(
+    pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offsets: np.ndarray, out: np.ndarray
+) -> None:
+    for i in range(order.size):
+        out[new_offsets[i] : new_offsets[i + 1]] = pool[offsets[order[i]] : offsets[order[i] + 1]]
+
+
+class StringMap(IdMap):
+    """The string ids of one node type; `ids` and `offsets` hold their UTF-8 bytes in dense order."""
+
+    id_type = "string"
+
+    def __init__(self, name: str, sections: Mapping[str, np.ndarray]) -> None:
+        super().__init__(name, sections)
+        self.offsets = sections["offsets"]
+        self._mask = np.uint64(sections["hash_mask"][0])
+
+    @classmethod
+    def restore_strings(
+        cls,
+        name: str,
+        offsets: np.ndarray,
+        data: np.ndarray,
+        base: np.ndarray,
+        hash_mask: int = (1 << 64) - 1,
+    ) -> "StringMap":
+        """Make the map from the strings' bytes in dense order."""
+        mask = np.array([hash_mask], np.uint64)
+        hashes = _hashes(offsets, data, mask[0])
+        empty = np.empty(0, np.int64)
+        return cls(
+            name,
+            {
+                "base": base,
+                "low": np.zeros(1, np.int64),
+                "direct": empty,
+                "index": build_index(hashes, nodes_of_ranks(base)),
+                "ids": data,
+                "offsets": offsets,
+                "hash_mask": mask,
+            },
+        )
+
+    def find(self, ids: Any, *, threads: int | None = None) -> np.ndarray:
+        """Return int64[n], the node of each string, -1 for one that is no node."""
+        if isinstance(ids, str):
+            raise TypeError(f"ids of {self.name} must be a sequence of strings, got one string {ids!r}")
+        offsets, data = string_buffers(ids)
+        out = np.empty(offsets.size - 1, np.int64)
+        _find_strings(
+            offsets,
+            data,
+            _hashes(offsets, data, self._mask),
+            self.index,
+            self.base,
+            self.originals,
+            self.offsets,
+            out,
+        )
+        return out
+
+    def to_ids(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the original string of each node, object[n]."""
+        nodes = np.asarray(nodes, np.int64)
+        locals_, shards = np.divmod(nodes, self.num_shards)
+        ranks = self.base[shards] + locals_
+        starts, stops = self.offsets[ranks], self.offsets[ranks + 1]
+        data = self.originals
+        out = np.empty(nodes.size, object)
+        out[:] = [data[start:stop].tobytes().decode() for start, stop in zip(starts.tolist(), stops.tolist())]
+        return out
+
+
+class StringIds:
+    """Collects the distinct string ids of a node type; edges keep a string's code, its order of appearance."""
+
+    def __init__(self, name: str, *, hash_mask: int = (1 << 64) - 1) -> None:
+        self.name = name
+        self._mask = np.uint64(hash_mask)
+        self._index = np.zeros(2 << 12, np.int64)
+        self._pool, self._offsets, self._count = np.zeros(1 << 16, np.uint8), np.zeros(1 << 11, np.int64), 0
+        self._code_hashes = np.empty(0, np.int64)
+
+    def add(self, values: Any) -> np.ndarray:
+        """Take an Arrow string array and return int64[n] codes."""
+        offsets, data = string_buffers(values)
+        hashes = _hashes(offsets, data, self._mask)
+        codes, begin = np.empty(hashes.size, np.int64), 0
+        while begin < hashes.size:
+            begin, self._count = _enter(
+                offsets, data, hashes, begin, self._index, codes, self._pool, self._offsets, self._count
+            )
+            if begin < hashes.size:
+                self._grow(int(offsets[begin + 1] - offsets[begin]))
+        return codes
+
+    def _grow(self, length: int) -> None:
+        count = self._count
+        if count + 1 >= self._offsets.size:
+            self._offsets = np.concatenate([self._offsets, np.zeros(self._offsets.size, np.int64)])
+        if self._offsets[count] + length > self._pool.size:
+            self._pool = np.concatenate([self._pool, np.zeros(self._pool.size + length, np.uint8)])
+        if 4 * (count + 1) > self._index.size:
+            keys = _hashes(self._offsets[: count + 1], self._pool, self._mask)
+            self._index = build_index(keys, np.arange(count), slots=self._index.size)
+
+    def shards(self, values: np.ndarray, num_shards: int) -> np.ndarray:
+        """Return int64[n], the shard of each code."""
+        if self._code_hashes.size < self._count:
+            self._code_hashes = _hashes(self._offsets[: self._count + 1], self._pool, self._mask)
+        return shards_of(self._code_hashes[values], num_shards)
+
+    def finish(self, num_shards: int) -> tuple[StringMap, np.ndarray, int, np.ndarray]:
+        """Return the map, and the `direct`, `low` and `index` that turn codes into nodes."""
+        count = self._count
+        offsets = self._offsets[: count + 1]
+        hashes = _hashes(offsets, self._pool, self._mask)
+        by_hash = self._sorted(hashes, offsets)
+        base, nodes, order = assign(hashes[by_hash], num_shards)
+        node_of_code = np.empty(count, np.int64)
+        node_of_code[by_hash] = nodes
+        dense = by_hash[order]
+        new_offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.diff(offsets)[dense], out=new_offsets[1:])
+        data = np.zeros(max(1, int(new_offsets[-1])), np.uint8)
+        _gather(self._pool, offsets, dense, new_offsets, data)
+        built = StringMap.restore_strings(self.name, new_offsets, data, base, int(self._mask))
+        return built, node_of_code if count else np.full(1, -1, np.int64), 0, np.empty(0, np.int64)
+
+    def _sorted(self, hashes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Order codes by hash, and by bytes where hashes are equal."""
+        order = np.argsort(hashes, kind="stable")
+        runs = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if runs.size == 0:
+            return order
+        values = hashes[order]
+        for value in np.unique(values[runs]):
+            low, high = np.searchsorted(values, [value, value + 1])
+            group = order[low:high]
+            text = [self._pool[offsets[code] : offsets[code + 1]].tobytes() for code in group]
+            order[low:high] = group[sorted(range(len(text)), key=text.__getitem__)]
+        return order
