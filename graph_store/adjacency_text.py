@@ -46,17 +46,18 @@ def _blocks(path: Path, layout: TextLayout) -> Iterator[TextBlock]:
     with TextFile(path) as file:
         file.read(layout.skip)
         rest, line = b"", layout.first_line
-        while fresh := file.read(BLOCK_BYTES):
+        last = False
+        while not last:
+            fresh = file.read(BLOCK_BYTES)
+            last = len(fresh) < BLOCK_BYTES
             data = rest + fresh if rest else fresh
-            end, again = data.rfind(b"\n") + 1, b""
+            end, again = len(data) if last else data.rfind(b"\n") + 1, b""
             if end == 0 and len(data) > BLOCK_BYTES:
                 end, again = _cut_line(path, line, data)
             rest = again + data[end:]
             if end:
                 yield TextBlock(data[:end] if end < len(data) else data, line, file.tell())
                 line += data.count(b"\n", 0, end)
-        if rest:
-            yield TextBlock(rest, line, file.tell())
 
 
 def _cut_line(path: Path, line: int, data: bytes) -> tuple[int, bytes]:
@@ -64,9 +65,7 @@ def _cut_line(path: Path, line: int, data: bytes) -> tuple[int, bytes]:
     end = max(data.rfind(b" "), data.rfind(b"\t")) + 1
     words = data[:BLOCK_BYTES].split(None, 1)
     if end == 0 or len(words) < 2:
-        raise BadInput(
-            f"{path}: line {line}: a word of more than {BLOCK_BYTES >> 20} MiB; is this an adjacency file?"
-        )
+        raise BadInput(f"{path}: line {line}: a word of more than {BLOCK_BYTES >> 20} MiB; is this an adjacency file?")
     return end, words[0] + b" "
 
 
@@ -122,9 +121,7 @@ class _Parser:
         src = src.take(pa.array(edges)) if isinstance(src, pa.Array) else src[edges]
         return EdgeBatch(src, dst, None, None, len(dst), block.bytes_done, src_only if len(alone) else None)
 
-    def _ids(
-        self, words: _Words, texts: pa.Array, firsts: NDArray[np.int64], is_dst: NDArray[np.bool_]
-    ) -> Any:
+    def _ids(self, words: _Words, texts: pa.Array, firsts: NDArray[np.int64], is_dst: NDArray[np.bool_]) -> Any:
         """Return the first word of each line and all other words as ids of their types."""
         src_integer, dst_integer = self.src.kind == "integer", self.dst.kind == "integer"
         if src_integer and dst_integer:
@@ -133,17 +130,13 @@ class _Parser:
             numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=True)
             return numbers[firsts], numbers[is_dst]
         texts.validate(full=True)
-        return _as_ids(texts.take(pa.array(firsts)), src_integer), _as_ids(
-            texts.filter(pa.array(is_dst)), dst_integer
-        )
+        return _as_ids(texts.take(pa.array(firsts)), src_integer), _as_ids(texts.filter(pa.array(is_dst)), dst_integer)
 
     def _find_fault(self, block: TextBlock, words: _Words, texts: pa.Array) -> BadInput | None:
         """Return the error for the first word that is no id of its type."""
         suspects = self._suspects(words, texts)
         line_of = np.repeat(words.lines, words.per_line)
-        place_of = np.arange(len(texts)) - np.repeat(
-            np.cumsum(words.per_line) - words.per_line, words.per_line
-        )
+        place_of = np.arange(len(texts)) - np.repeat(np.cumsum(words.per_line) - words.per_line, words.per_line)
         for at in suspects.tolist():
             place = int(place_of[at])
             field = self.dst if place else self.src

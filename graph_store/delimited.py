@@ -53,9 +53,7 @@ class _Parser:
         strictly = b"x" in data or b"X" in data
         try:
             table = self._read(data, strictly)
-            columns = {
-                field.role: _column(table.column(str(field.position)), field) for field in self.layout.fields
-            }
+            columns = {field.role: _column(table.column(str(field.position)), field) for field in self.layout.fields}
             if b"\0" in data:
                 _refuse_zero_bytes(columns)
         except (pa.ArrowInvalid, _Unfit) as error:
@@ -108,9 +106,7 @@ class _Parser:
                 return wrong
         if opened >= 0:
             line = block.first_line + data.count(b"\n", 0, opened)
-            return BadInput(
-                f"{self.path}: line {line}: a double quote is opened and never closed; close or double it"
-            )
+            return BadInput(f"{self.path}: line {line}: a double quote is opened and never closed; close or double it")
         last = block.first_line + data.count(b"\n")
         detail = " ".join(str(error).split())
         return BadInput(f"{self.path}: lines {block.first_line} to {last}: cannot be read: {detail}")
@@ -118,11 +114,7 @@ class _Parser:
     def _check_row(self, line: int, cells: list[bytes]) -> BadInput | None:
         if len(cells) != self.layout.num_columns:
             text = self.layout.delimiter.join(cell.decode("utf-8", "replace") for cell in cells)
-            advice = (
-                "repair the row"
-                if len(cells) < self.layout.num_columns
-                else "quote cells that hold the delimiter"
-            )
+            advice = "repair the row" if len(cells) < self.layout.num_columns else "quote cells that hold the delimiter"
             if self.spaced:
                 advice = "repair the row, or say format adjacency if lines are 'user item item …'"
             return BadInput(

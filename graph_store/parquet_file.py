@@ -23,9 +23,7 @@ _LARGEST_GROUP = 4 * BATCH_ROWS
 _SMALLEST_READ = BATCH_ROWS // 2
 
 
-def read_parquet(
-    source: EdgeSource, src_type: NodeType, dst_type: NodeType, *, threads: int
-) -> Iterator[EdgeBatch]:
+def read_parquet(source: EdgeSource, src_type: NodeType, dst_type: NodeType, *, threads: int) -> Iterator[EdgeBatch]:
     """Open the file, check its columns, and return its edges in batches.
 
     Raises
@@ -59,9 +57,7 @@ def _fields(source: EdgeSource, schema: pa.Schema, src_type: NodeType, dst_type:
         _check_type(source.path, field, schema.types[position])
         fields.append(field)
     if len({field.position for field in fields}) < len(fields):
-        raise BadInput(
-            f"{source.path}: two of {', '.join(source.columns())} are one column; name different ones"
-        )
+        raise BadInput(f"{source.path}: two of {', '.join(source.columns())} are one column; name different ones")
     return fields
 
 
@@ -119,9 +115,7 @@ def _batches(path: Path, file: pq.ParquetFile, fields: list[Field], threads: int
     names = [file.schema_arrow.names[field.position] for field in fields]
     first = 0
     for table in _tables(path, file, names, threads):
-        columns = {
-            field.role: _column(path, field, table.column(name), first) for field, name in zip(fields, names)
-        }
+        columns = {field.role: _column(path, field, table.column(name), first) for field, name in zip(fields, names)}
         first += table.num_rows
         yield EdgeBatch(
             columns["src"],
@@ -216,9 +210,8 @@ def _integers(path: Path, field: Field, column: pa.ChunkedArray, first: int) -> 
     if numbers.dtype == np.uint64 and len(numbers) and numbers.max() > INT64_MAX:
         row = int(np.argmax(numbers > INT64_MAX))
         found = f"{numbers[row]} is above {INT64_MAX}, the largest int64"
-        raise fault(
-            path, f"row {first + 1 + row}", field, found, "declare string ids and write them as strings"
-        )
+        remedy = "declare string ids and write them as strings" if field.node_type else "use a coarser unit"
+        raise fault(path, f"row {first + 1 + row}", field, found, remedy)
     return numbers.astype(np.int64, copy=False)
 
 

@@ -83,9 +83,7 @@ def describe(source: EdgeSource, *, src_type: NodeType, dst_type: NodeType) -> s
     """
     source_bytes(source)
     if _is_parquet(source):
-        return "parquet, " + ", ".join(
-            f"{role} = column {column!r}" for role, column in source.columns().items()
-        )
+        return "parquet, " + ", ".join(f"{role} = column {column!r}" for role, column in source.columns().items())
     from graph_store.text_layout import tell_layout
 
     return str(tell_layout(source, src_type, dst_type))

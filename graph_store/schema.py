@@ -132,9 +132,9 @@ class EdgeSource:
         The file.
     format : str or None
         `"parquet"`, `"csv"`, `"tsv"`, `"adjacency"`, or None to tell it from the file.
-    src, dst : str or int
-        The columns of the two ends: a header name, or a position from 0. A string of digits is a position
-        unless the header holds that very name.
+    src, dst : str, int or None
+        The columns of the two ends: a header name, or a position from 0; None for the first and the second. A
+        string of digits is a position unless the header holds that very name.
     weight, time : str, int or None
         The columns of float32 weights and int64 times, if there are any.
     header : bool or None
@@ -152,8 +152,8 @@ class EdgeSource:
 
     path: Path
     format: str | None = None
-    src: str | int = 0
-    dst: str | int = 1
+    src: str | int | None = None
+    dst: str | int | None = None
     weight: str | int | None = None
     time: str | int | None = None
     header: bool | None = None
@@ -173,18 +173,14 @@ class EdgeSource:
     def _delimiter(self, given: object) -> str:
         text = DELIMITERS.get(given, given) if isinstance(given, str) else given
         if not isinstance(text, str) or len(text) != 1 or not text.isascii() or text in '"\r\n\0':
-            raise BadInput(
-                f"{self.path}: delimiter {given!r}: expected one ASCII character, 'tab' or 'space'"
-            )
+            raise BadInput(f"{self.path}: delimiter {given!r}: expected one ASCII character, 'tab' or 'space'")
         return text
 
     def _check_columns(self) -> None:
         taken: dict[str, str] = {}
         for role, column in self.columns().items():
             if isinstance(column, bool) or not isinstance(column, (str, int)) or column == "":
-                raise BadInput(
-                    f"{self.path}: {role} is {column!r}, expected a column name or a position from 0"
-                )
+                raise BadInput(f"{self.path}: {role} is {column!r}, expected a column name or a position from 0")
             if isinstance(column, int) and column < 0:
                 raise BadInput(f"{self.path}: {role} is {column}, expected a position from 0")
             if str(column) in taken:
@@ -198,22 +194,19 @@ class EdgeSource:
                 "delimiter; leave them out, or say format csv"
             )
         if self.format == "parquet" and (self.header is not None or self.delimiter is not None):
-            raise BadInput(
-                f"{self.path}: a Parquet file has no delimiter and always names its columns; leave them out"
-            )
+            raise BadInput(f"{self.path}: a Parquet file has no delimiter and always names its columns; leave them out")
 
     def columns(self) -> dict[str, str | int]:
         """Return the given columns by role, in the order src, dst, weight, time."""
-        given = {"src": self.src, "dst": self.dst, "weight": self.weight, "time": self.time}
+        ends = {"src": 0 if self.src is None else self.src, "dst": 1 if self.dst is None else self.dst}
+        given = {**ends, "weight": self.weight, "time": self.time}
         return {role: column for role, column in given.items() if column is not None}
 
     @property
     def has_column_options(self) -> bool:
         """True when anything was said that only a file with columns has."""
-        named = (self.weight, self.time, self.header, self.delimiter)
-        return (
-            any(value is not None for value in named) or self.src not in (0, "0") or self.dst not in (1, "1")
-        )
+        named = (self.src, self.dst, self.weight, self.time, self.header, self.delimiter)
+        return any(value is not None for value in named)
 
 
 @dataclass(frozen=True)
@@ -247,9 +240,7 @@ class EdgeType:
         object.__setattr__(self, "sources", tuple(self.sources))
         for key in ("reverse", "undirected"):
             if not isinstance(getattr(self, key), bool):
-                raise BadInput(
-                    f"edge type {self.name}: {key} is {getattr(self, key)!r}, expected true or false"
-                )
+                raise BadInput(f"edge type {self.name}: {key} is {getattr(self, key)!r}, expected true or false")
         if not self.sources:
             raise BadInput(f"edge type {self.name}: no files; name at least one")
         if self.reverse and self.undirected:
@@ -351,7 +342,7 @@ class Schema:
         id_type : str or mapping of str to str
             `"integer"` or `"string"` for both ends, or by node type (one left out is `"integer"`).
         format, src, dst, weight, time, header, delimiter
-            As in `EdgeSource`; `src` None is column 0 and `dst` None column 1.
+            As in `EdgeSource`.
         reverse, undirected : bool
             As in `EdgeType`.
 
@@ -367,8 +358,8 @@ class Schema:
         layout = EdgeSource(
             paths[0],
             format=format,
-            src=0 if src is None else src,
-            dst=1 if dst is None else dst,
+            src=src,
+            dst=dst,
             weight=weight,
             time=time,
             header=header,
@@ -379,9 +370,7 @@ class Schema:
         by_type = dict.fromkeys(ends, id_type) if isinstance(id_type, str) else dict(id_type)
         for end in by_type:
             if end not in ends:
-                raise BadInput(
-                    f"id type of {end!r}: edge type {name} has no such node type; {nearest(end, ends)}"
-                )
+                raise BadInput(f"id type of {end!r}: edge type {name} has no such node type; {nearest(end, ends)}")
         node_types = {end: NodeType(end, by_type.get(end, "integer")) for end in ends}
         declared = EdgeType(name, sources, reverse=reverse, undirected=undirected)
         return cls(node_types, {str(name): declared})

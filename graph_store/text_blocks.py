@@ -55,7 +55,7 @@ class TextFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115
+            self._raw: IO[bytes] = open(path, "rb")
             magic = self._raw.read(6)
         except OSError as error:
             raise BadInput(f"{path}: cannot read the file: {error.strerror or error}") from None
@@ -82,9 +82,7 @@ class TextFile:
         try:
             return self._stream.read(size)
         except EOFError:
-            raise BadInput(
-                f"{self.path}: the compressed file ends too early; it was cut off, fetch it again"
-            ) from None
+            raise BadInput(f"{self.path}: the compressed file ends too early; it was cut off, fetch it again") from None
         except (OSError, zlib.error) as error:
             raise BadInput(f"{self.path}: cannot read the file: {error}") from None
 
@@ -115,9 +113,12 @@ def row_blocks(path: Path, *, skip: int, first_line: int, cut: Callable[[bytes],
     with TextFile(path) as file:
         file.read(skip)
         rest, line = b"", first_line
-        while fresh := file.read(BLOCK_BYTES):
+        last = False
+        while not last:
+            fresh = file.read(BLOCK_BYTES)
+            last = len(fresh) < BLOCK_BYTES
             data = rest + fresh if rest else fresh
-            end = cut(data)
+            end = len(data) if last else cut(data)
             if end == 0 and len(data) > LONGEST_ROW_BYTES:
                 raise BadInput(
                     f"{path}: line {line}: a row of more than {LONGEST_ROW_BYTES >> 20} MiB; "
@@ -128,8 +129,6 @@ def row_blocks(path: Path, *, skip: int, first_line: int, cut: Callable[[bytes],
                 block = data[:end] if rest else data
                 yield TextBlock(block, line, file.tell())
                 line += block.count(b"\n")
-        if rest:
-            yield TextBlock(rest, line, file.tell())
 
 
 def last_line_end(data: bytes) -> int:

@@ -20,11 +20,11 @@ _AGREEMENT = 0.9
 _NUMERIC = re.compile(r"\s*[+-]?\.?[0-9]|\s*[+-]?(nan|inf|infinity|na|null|none)\s*\Z", re.IGNORECASE)
 # What columns of ends are called, with or without a digit, "_id" or the like behind.
 _NAME = re.compile(
-    r"(src|dst|source|target|from|to|head|tail|subject|object|user|item|node|u|i)s?[_ -]?(id|name|node|key)?_?[0-9]?"
+    r"(src|dst|source|target|from|to|head|tail|subject|object|user|item|node|u|i)s?"
+    r"[_ -]?(id|name|node|key)?_?[0-9]?"
     r"|[ui]?id_?[0-9]?",
     re.IGNORECASE,
 )
-_SHAPES = ((re.compile(r"[^\W\d_]+"), "a"), (re.compile(r"\d+"), "9"))
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,10 @@ def tell_layout(source: EdgeSource, src_type: NodeType, dst_type: NodeType) -> T
     types = {"src": src_type, "dst": dst_type}
     header = tuple(rows[0]) if _has_header(source, rows, types) else None
     fields = tuple(
-        _field(source, role, column, header, len(rows[0]), types.get(role))
-        for role, column in source.columns().items()
+        _field(source, role, column, header, len(rows[0]), types.get(role)) for role, column in source.columns().items()
     )
     if len({found.position for found in fields}) < len(fields):
-        raise BadInput(
-            f"{source.path}: two of {', '.join(source.columns())} are one column; name different ones"
-        )
+        raise BadInput(f"{source.path}: two of {', '.join(source.columns())} are one column; name different ones")
     skip, first_line = sample.skip, sample.first_line
     if header is not None:
         size = _first_row_size(sample, delimiter)
@@ -232,14 +229,12 @@ def _texts_have_header(source: EdgeSource, rows: list[list[str]], positions: lis
         return True
     if not others or any(first[at] in {row[at] for row in others} for at in positions):
         return False
-    for at in range(len(first)):
-        if (
-            at not in positions
-            and not _NUMERIC.match(first[at])
-            and all(_NUMERIC.match(row[at]) for row in others)
-        ):
-            return True
-    if all(_shape(first[at]) in {_shape(row[at]) for row in others} for at in positions):
+    if any(_NUMERIC.match(first[at]) for at in positions):
+        return False
+    others_numeric = [all(_NUMERIC.match(row[at]) for row in others) for at in range(len(first))]
+    if any(numeric and not _NUMERIC.match(cell) for numeric, cell in zip(others_numeric, first)):
+        return True
+    if all(_classes(first[at]) in {_classes(row[at]) for row in others} for at in positions):
         return False
     raise BadInput(
         f"{source.path}: unclear whether its first row ({', '.join(map(shown, first[:4]))}) names the "
@@ -247,10 +242,9 @@ def _texts_have_header(source: EdgeSource, rows: list[list[str]], positions: lis
     )
 
 
-def _shape(cell: str) -> str:
-    for pattern, letter in _SHAPES:
-        cell = pattern.sub(letter, cell)
-    return cell
+def _classes(cell: str) -> frozenset[str]:
+    """Return the kinds of characters in a cell: letters as one, digits as one, others each."""
+    return frozenset("a" if mark.isalpha() else "9" if mark.isdecimal() else mark for mark in cell.strip())
 
 
 def _field(
@@ -264,9 +258,7 @@ def _field(
     names = [name.strip() for name in header] if header else []
     if isinstance(column, str):
         if names.count(column) > 1:
-            raise BadInput(
-                f"{source.path}: {role} column {column!r}: {names.count(column)} columns have that name"
-            )
+            raise BadInput(f"{source.path}: {role} column {column!r}: {names.count(column)} columns have that name")
         if column in names:
             return Field(role, shown(column), names.index(column), node_type)
         if not column.isdecimal():
