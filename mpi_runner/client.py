@@ -1,5 +1,6 @@
 """The remote table: pull and push rows of any shard, each served by the rank that owns it."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 class RemoteTable:
     """`sparse_tables.Table` over all ranks under the `sync` policy.
 
-    Every rank calls `pull`, `pull_pooled` and `push` equally often in the same order, with ids of its own, possibly
-    none. Only distinct ids and their rows travel. A push is one update: the gradients of all ranks are summed in the
-    order owner, rank, sample and applied once.
+    Every rank calls `pull`, `pull_pooled` and `push` equally often in the same order, with ids of its own,
+    possibly none. Only distinct ids and their rows travel. A push is one update: the gradients of all ranks
+    are summed in the order owner, rank, sample and applied once.
 
     Parameters
     ----------
@@ -34,7 +35,6 @@ class RemoteTable:
 
     def __init__(self, local: "LocalTable", transport: Transport) -> None:
         self.local = local
-        self.config: TableConfig = local.config
         self._transport = transport
         layout = Layout(transport.size, local.config.num_shards)
         expected = layout.shards(transport.rank)
@@ -46,7 +46,12 @@ class RemoteTable:
         self._owners = layout.owners()
         self._name = f"table {local.config.name!r}"
 
-    def pull(self, ids: Ids, insert: bool = True, out: Rows | None = None) -> Rows:
+    @property
+    def config(self) -> "TableConfig":
+        """What the table is."""
+        return self.local.config
+
+    def pull(self, ids: npt.ArrayLike, *, insert: bool = True, out: Rows | None = None) -> Rows:
         """Return the rows of `ids`. Collective.
 
         Parameters
@@ -92,10 +97,11 @@ class RemoteTable:
 
     def pull_pooled(
         self,
-        ids: Ids,
-        indptr: Ids,
+        ids: npt.ArrayLike,
+        indptr: npt.ArrayLike,
+        *,
         mode: str = "sum",
-        weights: npt.NDArray[np.float32] | None = None,
+        weights: npt.ArrayLike | None = None,
         insert: bool = True,
     ) -> Rows:
         """Return the sum or mean of each bag's rows. Collective.
@@ -107,7 +113,7 @@ class RemoteTable:
             Bag b holds `ids[indptr[b]:indptr[b + 1]]`; an empty bag pools to zeros.
         mode : {"sum", "mean"}
         weights : float32[n], optional
-            Factors of the rows.
+            Factors of the rows, in mode "sum" only.
         insert : bool
             As in `pull`.
 
@@ -117,6 +123,8 @@ class RemoteTable:
         """
         if mode not in ("sum", "mean"):
             raise ValueError(f"mode must be 'sum' or 'mean', got {mode!r}")
+        if weights is not None and mode != "sum":
+            raise ValueError(f"weights go with mode 'sum', got mode {mode!r}")
         rows = self.pull(ids, insert=insert)
         if weights is not None:
             rows *= np.asarray(weights, dtype=np.float32)[:, None]
@@ -127,7 +135,7 @@ class RemoteTable:
             pooled /= np.maximum(sizes, 1)[:, None].astype(np.float32)
         return pooled
 
-    def push(self, ids: Ids, gradients: Rows, counts: npt.NDArray[np.float32] | None = None) -> None:
+    def push(self, ids: npt.ArrayLike, gradients: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> None:
         """Sum the gradients of all ranks and update each row once. Collective.
 
         Parameters
@@ -146,23 +154,23 @@ class RemoteTable:
             If a rank does not answer before the deadline.
         """
         ids = _check_ids(ids)
-        gradients = _check_gradients(gradients, ids.size, self.config.dim)
-        counts = np.ones(ids.size, np.float32) if counts is None else np.asarray(counts, np.float32)
-        if counts.shape != ids.shape:
-            raise ValueError(f"counts must be float32[{ids.size}], one for each id, got shape {counts.shape}")
+        rows = _check_gradients(gradients, ids.size, self.config.dim)
+        samples = np.ones(ids.size, np.float32) if counts is None else np.asarray(counts, np.float32)
+        if samples.shape != ids.shape:
+            raise ValueError(f"counts must be float32[{ids.size}], one for each id, got shape {samples.shape}")
         unique, inverse = first_seen(ids)
         if inverse is not None:
-            gradients = sum_rows(gradients, inverse, unique.size)
-            counts = np.bincount(inverse, counts, unique.size).astype(np.float32)
+            rows = sum_rows(rows, inverse, unique.size)
+            samples = np.bincount(inverse, samples, unique.size).astype(np.float32)
         route = self._route(unique)
         pushed = self._swap_ids(route, route.group(unique), kind=11)
         if self._all_mine(route, pushed):
             self._transport.skip(2 if self.config.l2 else 1)
-            self.local.push(unique, gradients, counts)
+            self.local.push(unique, rows, samples)
             return
-        received = self._collect(route, gradients, pushed, kind=12)
-        num_samples = self._collect(route, counts[:, None], pushed, kind=13)[:, 0] if self.config.l2 else None
-        self.local.push(np.concatenate(pushed), received, num_samples)
+        received = self._collect(route, rows, pushed, kind=12)
+        counted = self._collect(route, samples[:, None], pushed, kind=13)[:, 0] if self.config.l2 else None
+        self.local.push(np.concatenate(pushed), received, counted)
 
     def _route(self, unique: Ids) -> Route:
         return Route.to_owners(self._owners[shards_of(unique, self.config)], self._transport.size)
@@ -202,18 +210,18 @@ def _mix64(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def _split(values: Rows, parts: list[Ids]) -> list[Rows]:
     bounds = np.cumsum([0, *(part.size for part in parts)]).tolist()
-    return [values[start:stop] for start, stop in zip(bounds, bounds[1:])]
+    return [values[start:stop] for start, stop in pairwise(bounds)]
 
 
-def _check_ids(ids: Ids) -> Ids:
-    ids = np.asarray(ids)
+def _check_ids(values: npt.ArrayLike) -> Ids:
+    ids = np.asarray(values)
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise ValueError(f"ids must be int64[n], got {ids.dtype}{list(ids.shape)}")
     return np.ascontiguousarray(ids, dtype=np.int64)
 
 
-def _check_gradients(gradients: Rows, num_rows: int, dim: int) -> Rows:
-    gradients = np.ascontiguousarray(gradients, dtype=np.float32)
+def _check_gradients(values: npt.ArrayLike, num_rows: int, dim: int) -> Rows:
+    gradients = np.ascontiguousarray(values, dtype=np.float32)
     if gradients.shape != (num_rows, dim):
         raise ValueError(f"gradients must be float32[{num_rows}, {dim}], got shape {gradients.shape}")
     return gradients

@@ -50,9 +50,9 @@ class ModelConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class TrainConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`[train]`: the optimisation; docs/training.md says what each key means.
 
-    `batch_size` counts the samples of one step over all ranks. `evaluate_every` is the number of epochs between
-    evaluations on the held-out edges: 0 evaluates after the last epoch only.
-    `k` is the length of the ranking.
+    `batch_size` counts the samples of one step over all ranks. `evaluate_every` is the number of epochs
+    between evaluations on the held-out edges: 0 evaluates after the last epoch only. `k` is the length of the
+    ranking.
     """
 
     policy: Literal["sync"] = "sync"
@@ -73,8 +73,8 @@ class TrainConfig(Struct, frozen=True, forbid_unknown_fields=True):
 class RunConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """`[run]`: where the results go, and how long a rank waits.
 
-    `checkpoint_every` is the number of epochs between checkpoints: 0 saves after the last epoch only. `timeout`
-    is the seconds that a rank waits for another one before the run ends with an error.
+    `checkpoint_every` is the number of epochs between checkpoints: 0 saves after the last epoch only.
+    `timeout` is the seconds that a rank waits for another one before the run ends with an error.
     """
 
     dir: Annotated[str, Meta(min_length=1)]
@@ -115,8 +115,8 @@ def load(path: str | Path) -> Config:
     Raises
     ------
     ConfigError
-        If the file is missing, is no TOML, has an unknown key (the nearest known key is offered), lacks a needed
-        key, or has a value of a wrong type or out of range. The message names the file and the key.
+        If the file is missing, is no TOML, has an unknown key (the nearest known key is offered), lacks a
+        needed key, or has a value of a wrong type or out of range. The message names the file and the key.
     """
     path = Path(path)
     try:
@@ -169,11 +169,16 @@ def parse(values: dict[str, Any]) -> Config:
 def dump(config: Config) -> str:
     """Return `config` as TOML text that `load` reads back to an equal value."""
     lines: list[str] = []
-    for section, values in msgspec.to_builtins(config).items():
+    for section, values in to_dict(config).items():
         lines.append(f"[{section}]")
         lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
         lines.append("")
     return "\n".join(lines)
+
+
+def to_dict(config: Config) -> dict[str, dict[str, Any]]:
+    """Return every key of `config` in plain dicts, a dict a section."""
+    return msgspec.to_builtins(config)
 
 
 def _toml(value: Any) -> str:

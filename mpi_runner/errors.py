@@ -6,7 +6,7 @@ class RunError(Exception):
 
 
 class ConfigError(RunError, ValueError):
-    """A configuration with an unknown key, a wrong type or an impossible value; the command ends with status 2."""
+    """A configuration with an unknown key, a wrong type or an impossible value: the command ends with 2."""
 
 
 class RunFolderError(RunError):

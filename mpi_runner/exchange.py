@@ -34,8 +34,8 @@ class MpiExchange:
         needed : int64[k]
             The unique nodes whose rows this rank wants, in any order.
         owned : int64[n]
-            All unique nodes whose rows this rank holds; their shard (`node % num_shards`) is this rank's. The array
-            must not change while it is used for plans.
+            All unique nodes whose rows this rank holds; their shard (`node % num_shards`) is this rank's. The
+            array must not change while it is used for plans.
         num_shards : int
 
         Returns
@@ -83,7 +83,7 @@ class MpiPlan:
         self._slots = [np.searchsorted(self.requested, part) for part in positions]
 
     def fetch(self, rows: Rows) -> Rows:
-        """Hand out the requested rows (float32[m, dim]) and return the needed ones (float32[k, dim]). Collective."""
+        """Hand out requested rows, float32[m, dim]; return needed ones, float32[k, dim]. Collective."""
         rows = _check_rows(rows, self.requested.size, "requested")
         grouped = np.empty((self._route.bounds[-1], rows.shape[1]), dtype=np.float32)
         incoming = self._route.split(grouped)

@@ -62,8 +62,7 @@ def find_mpiexec() -> str:
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
     if found is None:
         raise RunError(
-            "no mpiexec beside this Python nor on the PATH; more than one rank needs one: "
-            "pip install 'gossamer[mpi]'"
+            "no mpiexec beside this Python nor on the PATH; more than one rank needs one: pip install 'gossamer[mpi]'"
         )
     return found
 
@@ -81,7 +80,7 @@ def rank_command(num_ranks: int, arguments: Sequence[str]) -> list[str]:
 
 
 def rank_environment(num_ranks: int) -> dict[str, str]:
-    """Return the environment for `mpiexec`: this one, with what the MPI library needs where ranks outnumber cores."""
+    """Return the environment for `mpiexec`: this one, and what MPI needs where ranks outnumber cores."""
     environment = dict(os.environ)
     if num_ranks > len(os.sched_getaffinity(0)):
         environment.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")

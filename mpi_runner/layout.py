@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Layout:
-    """Contiguous ownership: rank `r` of `num_ranks` owns shards `num_shards * r // num_ranks` up to the next rank's.
+    """Contiguous ownership: rank r owns shards `num_shards * r // num_ranks` up to the next rank's.
 
     Parameters
     ----------
@@ -32,10 +32,8 @@ class Layout:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
 
     def shards(self, rank: int) -> range:
-        """Return the shards that `rank` owns, ascending; empty for some ranks when there are more ranks than shards."""
-        return range(
-            self.num_shards * rank // self.num_ranks, self.num_shards * (rank + 1) // self.num_ranks
-        )
+        """Return the shards that `rank` owns, ascending; none for some where ranks outnumber shards."""
+        return range(self.num_shards * rank // self.num_ranks, self.num_shards * (rank + 1) // self.num_ranks)
 
     def owners(self) -> npt.NDArray[np.int64]:
         """Return the owning rank of each shard: int64[num_shards], ascending."""
@@ -46,5 +44,5 @@ class Layout:
         return owners
 
     def slice(self, num_samples: int, rank: int) -> tuple[int, int]:
-        """Return the half-open range of `num_samples` samples that `rank` takes; sizes differ by at most one."""
+        """Return the half-open range of samples that `rank` takes; sizes differ by at most one."""
         return num_samples * rank // self.num_ranks, num_samples * (rank + 1) // self.num_ranks

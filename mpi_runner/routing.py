@@ -1,6 +1,7 @@
 """Rows by id to their owners and back: grouping, first-seen relabelling and sums of duplicates."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -20,8 +21,8 @@ class Route:
     Attributes
     ----------
     order : int64[n] or None
-        The position that comes i-th when positions are grouped by owner, in the given order within an owner; None
-        where they come so already.
+        The position that comes i-th when positions are grouped by owner, in the given order within an owner;
+        None where they come so already.
     bounds : list of int, length num_ranks + 1
         Owner r's positions are those from `bounds[r]` up to `bounds[r + 1]` of the grouped order.
     """
@@ -53,7 +54,7 @@ class Route:
 
     def split(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return a view of grouped `values` (any[n, ...]) for each owner, in rank order."""
-        return [values[start:stop] for start, stop in zip(self.bounds, self.bounds[1:])]
+        return [values[start:stop] for start, stop in pairwise(self.bounds)]
 
 
 @kernel
@@ -107,5 +108,5 @@ def first_seen(ids: Ids) -> tuple[Ids, Ids | None]:
 
 
 def sum_rows(rows: Rows, inverse: Ids, num_unique: int) -> Rows:
-    """Return float32[num_unique, dim]: rows (float32[n, dim]) with one `inverse` (int64[n]) summed in their order."""
+    """Return float32[num_unique, dim]: `rows` float32[n, dim] of equal `inverse` int64[n], summed in order."""
     return _sum_rows(np.ascontiguousarray(rows, dtype=np.float32), inverse, num_unique)

@@ -32,13 +32,17 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, config: Config, ranks: Sequence[dict[str, Any]], *, notice: Callable[[str], None] = lambda text: None
+        cls,
+        config: Config,
+        ranks: Sequence[dict[str, Any]],
+        *,
+        notice: Callable[[str], None] = lambda text: None,
     ) -> "RunFolder":
         """Make the folder `config.run.dir`, whole from the first moment, and hold its lock.
 
-        A run that is already there and has something to lose (an epoch's metrics or a checkpoint) is moved aside to
-        the first free name of `DIR.1`, `DIR.2`, …, never overwritten; one that ended before its first epoch is
-        replaced.
+        A run that is already there and has something to lose (an epoch's metrics or a checkpoint) is moved
+        aside to the first free name of `DIR.1`, `DIR.2`, …, never overwritten; one that ended before its
+        first epoch is replaced.
 
         Parameters
         ----------
@@ -52,8 +56,8 @@ class RunFolder:
         Raises
         ------
         RunFolderError
-            If the path is a file, a folder that is no run, or the folder of a run that still goes on; or if it cannot
-            be written.
+            If the path is a file, a folder that is no run, or the folder of a run that still goes on; or if
+            it cannot be written.
         """
         path = Path(config.run.dir)
         beside = path.with_name(f".{path.name}.{os.getpid()}")

@@ -12,17 +12,17 @@ from mpi_runner.errors import RankTimeout
 
 PIECE_BYTES = 1 << 30
 NUM_OPERATIONS = 1024
-# Where ranks outnumber cores a waiting rank gives its core away this many times before it sleeps: a barrier of four
-# ranks on two cores took 79 µs so, 280 µs with sleeping alone.
+# Where ranks outnumber cores a waiting rank gives its core away this many times before it sleeps: a barrier
+# of four ranks on two cores took 79 µs so, 280 µs with sleeping alone.
 YIELDS = 200
 
 
 class Transport:
     """The ranks of a run, and what they say to each other.
 
-    Every method but `at`, `skip` and `abort` is collective: all ranks call the same methods in the same order. Messages are matched by
-    the number and the kind of the call, so ranks that fall out of order end with a `RankTimeout`, never with each
-    other's bytes. Only one thread of a rank may use a transport.
+    Every method but `at`, `skip` and `abort` is collective: all ranks call the same methods in the same
+    order. Messages are matched by the number and the kind of the call, so ranks that fall out of order end
+    with a `RankTimeout`, never with each other's bytes. Only one thread of a rank may use a transport.
 
     Parameters
     ----------
@@ -58,16 +58,14 @@ class Transport:
         """Set where the run is, such as "epoch 3, step 17", for the errors of the waits that follow."""
         self.place = place
 
-    def swap(
-        self, outgoing: Sequence[npt.NDArray[Any]], *, what: str, kind: int = 0
-    ) -> list[npt.NDArray[Any]]:
+    def swap(self, outgoing: Sequence[npt.NDArray[Any]], *, what: str, kind: int = 0) -> list[npt.NDArray[Any]]:
         """Send one array to each rank and return the one that each sent here, of whatever length.
 
         Parameters
         ----------
         outgoing : sequence of size arrays, any[n_r]
-            C contiguous and of one dtype on all ranks, one for each rank in rank order. They must not change before
-            the call returns.
+            C contiguous and of one dtype on all ranks, one for each rank in rank order. They must not change
+            before the call returns.
         what : str
             Named in a timeout's message, such as "ids of table 'item'".
         kind : int
@@ -110,8 +108,8 @@ class Transport:
         Parameters
         ----------
         outgoing, incoming : sequences of size arrays, any[...]
-            C contiguous, one for each rank in rank order; those of the own rank are left alone. The number of bytes
-            that rank a sends to b must be that of b's `incoming[a]`; where it is 0 nothing is sent.
+            C contiguous, one for each rank in rank order; those of the own rank are left alone. The number of
+            bytes that rank a sends to b must be that of b's `incoming[a]`; where it is 0 nothing is sent.
         what, kind
             As `swap`.
 
@@ -160,12 +158,17 @@ class Transport:
         own = np.frombuffer(payload if self.rank == 0 else b"", dtype=np.uint8)
         return self.swap([own] * self.size, what=what, kind=4)[0].tobytes()
 
+    def broadcast_integers(self, values: npt.NDArray[np.int64] | None, *, what: str) -> npt.NDArray[np.int64]:
+        """Return the values (int64[n]) of rank 0 on every rank; those of the others may be None."""
+        own = values if self.rank == 0 and values is not None else np.empty(0, dtype=np.int64)
+        return self.swap([own] * self.size, what=what, kind=4)[0]
+
     def barrier(self, what: str) -> None:
         """Return when every rank has come here."""
         self.swap([np.empty(0, dtype=np.uint8)] * self.size, what=what, kind=5)
 
     def agree(self, problem: str | None, *, what: str) -> list[tuple[int, str]]:
-        """Return the problems of all ranks with their ranks, the same list everywhere; empty when nobody has one."""
+        """Return each rank that has a problem with its problem, the same list everywhere."""
         answers = self.gather((problem or "").encode(), what=what)
         return [(rank, answer.decode()) for rank, answer in enumerate(answers) if answer]
 
@@ -255,8 +258,8 @@ class _Wait:
         if waited > self.transport.timeout:
             place = f" at {self.transport.place}" if self.transport.place else ""
             raise RankTimeout(
-                f"rank {self.transport.rank} waited {waited:.1f} s for rank {peer}, {verb} {self.what}{place}; "
-                "that rank is dead, stopped or slow: see its own message, or raise run.timeout"
+                f"rank {self.transport.rank} waited {waited:.1f} s for rank {peer}, {verb} {self.what}{place}"
+                "; that rank is dead, stopped or slow: see its own message, or raise run.timeout"
             )
         if self.transport._roomy or self.num_polls > YIELDS:
             time.sleep(50e-6)

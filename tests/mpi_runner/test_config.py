@@ -1,4 +1,4 @@
-"""The configuration: every mistake is named, every default is filled in, and what is written reads back equal."""
+"""The configuration: a mistake is named, a default filled in, and what is written reads back equal."""
 
 import tomllib
 from copy import deepcopy
@@ -49,7 +49,12 @@ def test_the_configuration_of_the_issue_is_read_as_written(tmp_path: Path) -> No
     (tmp_path / "c.toml").write_text(ISSUE)
     loaded = config.load(tmp_path / "c.toml")
     assert (loaded.train.epochs, loaded.train.batch_size, loaded.train.learning_rate) == (5, 2048, 1e-3)
-    assert (loaded.model.name, loaded.model.dim, loaded.model.layers, loaded.train.seed) == ("lightgcn", 64, 3, 2020)
+    assert (loaded.model.name, loaded.model.dim, loaded.model.layers, loaded.train.seed) == (
+        "lightgcn",
+        64,
+        3,
+        2020,
+    )
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +116,7 @@ def test_a_section_that_is_a_value_is_named() -> None:
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no configuration file at .*absent.toml"):
+    with pytest.raises(ConfigError, match=r"no configuration file at .*absent.toml"):
         config.load(tmp_path / "absent.toml")
     (tmp_path / "broken.toml").write_text("[data\n")
     with pytest.raises(ConfigError, match=r"broken.toml is not TOML: .*line 1"):
@@ -121,7 +126,9 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
-    values = changed("data", "test", {"path": 'odd "name"\\\t\u00e9\x7f.csv', "src": "user id", "dst": 3, "header": True})
+    values = changed(
+        "data", "test", {"path": 'odd "name"\\\t\u00e9\x7f.csv', "src": "user id", "dst": 3, "header": True}
+    )
     values["train"].update(loss="softmax", num_negatives=7, learning_rate=1e-30)
     (tmp_path / "a.toml").write_text(config.dump(config.parse(values)))
     first = config.load(tmp_path / "a.toml")

@@ -1,5 +1,7 @@
 """Ownership: every shard and every sample belongs to exactly one rank."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ layouts = st.builds(Layout, st.integers(1, 40), st.integers(1, 40))
 @given(layouts)
 def test_every_shard_has_one_owner(layout: Layout) -> None:
     owned = [list(layout.shards(rank)) for rank in range(layout.num_ranks)]
-    assert sum(owned, []) == list(range(layout.num_shards))
+    assert [shard for shards in owned for shard in shards] == list(range(layout.num_shards))
     assert max(map(len, owned)) - min(map(len, owned)) <= 1
     expected = [rank for rank, shards in enumerate(owned) for _ in shards]
     np.testing.assert_array_equal(layout.owners(), expected)
@@ -24,7 +26,7 @@ def test_slices_cover_the_samples_in_rank_order(layout: Layout, num_samples: int
     slices = [layout.slice(num_samples, rank) for rank in range(layout.num_ranks)]
     assert slices[0][0] == 0
     assert slices[-1][1] == num_samples
-    assert all(left[1] == right[0] for left, right in zip(slices, slices[1:]))
+    assert all(left[1] == right[0] for left, right in pairwise(slices))
     sizes = [stop - start for start, stop in slices]
     assert max(sizes) - min(sizes) <= 1
 
