@@ -7,7 +7,6 @@ import numpy as np
 from graph_store.blocks import (
     DEGREE_MASK,
     DELTA_BITS,
-    FLAG_TIMES,
     FLAG_WEIGHTS,
     GROUP_BITS,
     GROUP_NODES,
@@ -62,7 +61,7 @@ def locate(words, words32, entry, mark):  # type: ignore[no-untyped-def]
 
 @kernel
 def locate_extra(words, words32, entry, degree, bit, bits, start):  # type: ignore[no-untyped-def]
-    """Find what goes with a located list: (32-bit word of its first weight, bit of its first time, bits a time, base)."""
+    """Find what goes with a located list: (word of the first weight, bit of the first time, bits a time, base)."""
     block = entry >> DELTA_BITS
     weighted = (words[block] >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
     if start < 0:
@@ -217,9 +216,7 @@ class Adjacency:
     weighted, timed : bool
     """
 
-    def __init__(
-        self, sections: Mapping[str, np.ndarray], *, weighted: bool, timed: bool, threads: int | None
-    ) -> None:
+    def __init__(self, sections: Mapping[str, np.ndarray], *, weighted: bool, timed: bool, threads: int | None) -> None:
         self.words = sections["words"]
         self.words32 = self.words.view(np.uint32)
         self.directory = sections["directory"]

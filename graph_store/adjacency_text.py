@@ -130,6 +130,8 @@ class _Parser:
             numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=True)
             return numbers[firsts], numbers[is_dst]
         texts.validate(full=True)
+        if not words.data.all():
+            raise pa.ArrowInvalid("a zero byte")
         return _as_ids(texts.take(pa.array(firsts)), src_integer), _as_ids(texts.filter(pa.array(is_dst)), dst_integer)
 
     def _find_fault(self, block: TextBlock, words: _Words, texts: pa.Array) -> BadInput | None:

@@ -85,9 +85,7 @@ class ArenaFile:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < _TAIL.size:
-                raise CorruptBlock(
-                    f"{path}: {size} bytes are too few for an arena file; delete it, it is rebuilt"
-                )
+                raise CorruptBlock(f"{path}: {size} bytes are too few for an arena file; delete it, it is rebuilt")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         length, crc, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
         start = size - _TAIL.size - length

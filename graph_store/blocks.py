@@ -311,9 +311,7 @@ def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tab
             _header(words, at, flags | FLAG_CHUNK, bits, time_bits)
             words[at + 1] = np.uint64(first + i)
             words[at + 2] = np.uint64(chunk) | np.uint64(high - low) << np.uint64(32)
-            behind = _payload(
-                words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base, 0
-            )
+            behind = _payload(words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base, 0)
             _seal(words, at, behind - at, tables)
             records[count, 0], records[count, 1] = at, behind - at
             records[count, 2], records[count, 3], records[count, 4] = first + node, ordinal, chunk
@@ -327,13 +325,9 @@ def _encode(indptr, edges, first, bits, flags, plan, words, records, tables):  #
     for block in range(plan.shape[0] - 1):
         node, stop = plan[block, 0], plan[block + 1, 0]
         own = flags | FLAG_HUBS if plan[block, 1] else flags
-        at, count = _encode_block(
-            words, at, indptr, edges, node, stop, first, bits, own, tables, records, count
-        )
+        at, count = _encode_block(words, at, indptr, edges, node, stop, first, bits, own, tables, records, count)
         if plan[block, 1]:
-            at, count = _encode_chunks(
-                words, at, indptr, edges, node, stop, first, bits, own, tables, records, count
-            )
+            at, count = _encode_chunks(words, at, indptr, edges, node, stop, first, bits, own, tables, records, count)
     return at, count
 
 
@@ -433,8 +427,8 @@ def arena_words(words: np.ndarray, records: np.ndarray) -> int:
 def fill_arena(words, records, target, base, group_base, directory, blocks, first_edge):  # type: ignore[no-untyped-def]
     """Copy records into the arena's `target` words and fill the directory and the table of blocks.
 
-    `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks` int64[b, 2]
-    gets the word offset and first edge position of each block. Returns (blocks, edges behind the last).
+    `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks`
+    int64[b, 2] gets the word offset and first edge position of each block. Returns (blocks, edges behind the last).
     """
     at, row, count, edge = 0, 0, 0, first_edge
     while row < records.shape[0]:

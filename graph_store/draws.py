@@ -74,9 +74,7 @@ def _permute(positions, length, half_bits, key, out, start, stop):  # type: igno
         out[i] = np.int64(value)
 
 
-def permute(
-    positions: np.ndarray, length: int, *, seed: int, epoch: int = 0, threads: int | None = None
-) -> np.ndarray:
+def permute(positions: np.ndarray, length: int, *, seed: int, epoch: int = 0, threads: int | None = None) -> np.ndarray:
     """Map positions through a seeded permutation of 0 … length − 1, in constant memory.
 
     A Feistel network of four rounds (Luby and Rackoff, SIAM J. Comput. 1988) on the next even number of bits, walked

@@ -1,8 +1,8 @@
 """Rows of edges → sorted adjacency lists without duplicates.
 
 Rows without weight and time take the fast way: one 64-bit key an edge (dense rank of the source, then the node of the
-target), one stable partition by the key's high bits into buckets that fit the cache, and a least-significant-digit radix
-sort within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that the first of duplicates is
+target), one stable partition by the key's high bits into buckets that fit the cache, and a radix sort from the least
+significant digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that the first of duplicates is
 the one that stays.
 """
 
@@ -19,7 +19,7 @@ BUCKET_BITS = 11
 
 
 class Columns(NamedTuple):
-    """Rows of edges: `src` and `dst` int64[n] as the edges keep ids, weight float32[n] or None, time int64[n] or None."""
+    """Rows of edges: `src` and `dst` int64[n] as the edges keep ids, weight float32[n], time int64[n] or None."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -117,9 +117,7 @@ def _histogram(keys: np.ndarray, shift: int, counts: np.ndarray, start: int, sto
 
 
 @kernel
-def _scatter(
-    keys: np.ndarray, shift: int, offsets: np.ndarray, out: np.ndarray, start: int, stop: int
-) -> None:
+def _scatter(keys: np.ndarray, shift: int, offsets: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     for i in range(start, stop):
         bucket = np.int64(keys[i] >> np.uint64(shift))
         out[offsets[bucket]] = keys[i]
@@ -203,11 +201,7 @@ def _plain_lists(keys: np.ndarray, num_ranks: int, bits: int, threads: int) -> L
     cuts = np.searchsorted(offsets, [keys.size * part // parts for part in range(1, parts)])
     cuts = np.concatenate([[0], cuts, [num_buckets]])
     indptr, kept = np.zeros(num_ranks + 1, np.int64), np.zeros(num_buckets + 1, np.int64)
-    each(
-        lambda part: _sort_buckets(
-            sorted_keys, keys, offsets, shift, bits, indptr, kept, cuts[part], cuts[part + 1]
-        )
-    )
+    each(lambda part: _sort_buckets(sorted_keys, keys, offsets, shift, bits, indptr, kept, cuts[part], cuts[part + 1]))
     np.cumsum(kept, out=kept)
     np.cumsum(indptr, out=indptr)
     neighbors = np.empty(int(kept[-1]), np.int64)

@@ -41,7 +41,8 @@ def shards_of(values: np.ndarray, num_shards: int) -> np.ndarray:
 def find_nodes(ids, at, size, direct, low, index, out, to):  # type: ignore[no-untyped-def]
     """Look up at most 64 ids from `ids[at]` on; `out[to + i]` gets the node or -1.
 
-    `direct` (by value, from `low` on) is used when it has any entry, else the open-addressing `index` of (id, node + 1).
+    `direct` (by value, from `low` on) is used when it has any entry, else the open-addressing `index` of
+    (id, node + 1).
     """
     if direct.size:
         for i in range(size):
@@ -233,8 +234,8 @@ class IdMap:
 class IntegerIds:
     """Collects the distinct integer ids of a node type, batch by batch.
 
-    Small ids that are not negative are marked in a map of bytes; when one is outside, all go to hash sets, one a thread,
-    each for its part of the hashes.
+    Small ids that are not negative are marked in a map of bytes; when one is outside, all go to hash sets, one a
+    thread, each for its part of the hashes.
     """
 
     def __init__(self, name: str, *, dense_limit: int, threads: int) -> None:

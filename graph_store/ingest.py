@@ -75,7 +75,7 @@ class _Job:
             for name, node_type in schema.node_types.items()
         }
         self.spools: dict[str, list[EdgeSpool]] = {}
-        self.rows = {name: 0 for name in schema.edge_types}
+        self.rows = dict.fromkeys(schema.edge_types, 0)
         self.maps: dict[str, IdMap] = {}
         self.finders: dict[str, Finder] = {}
 
@@ -104,9 +104,7 @@ def _read(job: _Job, progress: Progress) -> None:
         spools = job.spools[name] = job.spools_of(name, edge_type)
         for source in edge_type.sources:
             done = 0
-            for batch in read_edges(
-                source, src_type=types[src_type], dst_type=types[dst_type], threads=job.threads
-            ):
+            for batch in read_edges(source, src_type=types[src_type], dst_type=types[dst_type], threads=job.threads):
                 src, dst = job.ids[src_type].add(batch.src), job.ids[dst_type].add(batch.dst)
                 if batch.src_only is not None:
                     job.ids[src_type].add(batch.src_only)
@@ -180,9 +178,7 @@ def _cuts(job: _Job, spool: EdgeSpool, shard: int, source: Finder, target: Finde
         return [0, size]
     degrees = np.zeros(size, np.int64)
     for chunk in spool.of_shard(shard):
-        ranks = map_rows(
-            [chunk], source, target, bits=0, ranks_low=int(source.base[shard]), threads=job.threads
-        )
+        ranks = map_rows([chunk], source, target, bits=0, ranks_low=int(source.base[shard]), threads=job.threads)
         degrees += np.bincount(ranks.astype(np.int64), minlength=size)
     cuts, rows = [0], 0
     for group, count in enumerate(np.add.reduceat(degrees, np.arange(0, size, 16)).tolist()):
@@ -417,8 +413,8 @@ def ingest(
     num_shards : int
         1 to 65,536; fixed for the store's life.
     memory_bytes : int
-        What rows and sorting may take, at least 64 MiB. Ids come on top: up to about 45 bytes each (strings 40 and their
-        length, twice).
+        What rows and sorting may take, at least 64 MiB. Ids come on top: up to about 45 bytes each (strings 40
+        and their length, twice).
     threads : int, optional
         All cores that this process may use when None. The store's content does not depend on it.
     progress : bool
@@ -448,9 +444,7 @@ def ingest(
     target, start = Path(path), time.monotonic()
     try:
         with _workplace(target, overwrite) as folder, Progress(progress) as bar:
-            job = _Job(
-                schema, folder, num_shards=num_shards, memory=memory_bytes, threads=num_threads(threads)
-            )
+            job = _Job(schema, folder, num_shards=num_shards, memory=memory_bytes, threads=num_threads(threads))
             _run(job, bar)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,4 +1,4 @@
-"""The manifest: what a store holds, written last and renamed into place, so that a store is there whole or not at all."""
+"""The manifest: what a store holds, written last and renamed into place: a store is there whole or not at all."""
 
 import json
 import os
@@ -129,9 +129,7 @@ class Manifest:
         try:
             text = path.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
-            raise StoreNotFound(
-                f"{folder}: no store is here (no {NAME}); make one with `gossamer ingest`"
-            ) from None
+            raise StoreNotFound(f"{folder}: no store is here (no {NAME}); make one with `gossamer ingest`") from None
         try:
             values: dict[str, Any] = json.loads(text)
             if values["format"] != FORMAT:

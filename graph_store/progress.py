@@ -20,9 +20,7 @@ class Progress:
 
         self._close()
         self._rows = 0
-        self._bar = tqdm(
-            total=total, desc=name, unit=unit, unit_scale=True, dynamic_ncols=True, mininterval=0.2
-        )
+        self._bar = tqdm(total=total, desc=name, unit=unit, unit_scale=True, dynamic_ncols=True, mininterval=0.2)
 
     def advance(self, amount: int, *, rows: int = 0) -> None:
         """Count units done, and rows."""
@@ -31,9 +29,7 @@ class Progress:
         self._rows += rows
         if self._rows:
             elapsed = max(self._bar.format_dict["elapsed"], 1e-3)
-            self._bar.set_postfix_str(
-                f"{self._rows:,} rows, {self._rows / elapsed:,.0f} rows/s", refresh=False
-            )
+            self._bar.set_postfix_str(f"{self._rows:,} rows, {self._rows / elapsed:,.0f} rows/s", refresh=False)
         self._bar.update(amount)
 
     def _close(self) -> None:

@@ -128,7 +128,7 @@ def sample_neighbors(
 
 @kernel
 def _relabel(values, table, stamp, nodes, num_nodes, out):  # type: ignore[no-untyped-def]
-    """Give each value its label, new ones in order of appearance; the table has room for all. Returns the labels used."""
+    """Give each value its label, new ones in order of appearance; the table has room. Returns the labels used."""
     mask = np.uint64(table.size // 2 - 1)
     slots = np.empty(LOOK_AHEAD, np.int64)
     for low in range(0, values.size, LOOK_AHEAD):

@@ -1,7 +1,7 @@
 """One shard: a RocksDB of its own with the base blocks and ids, and the keys under which they lie.
 
-Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes), first local id of the block (8), ordinal
-(2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
+Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes), first local id of the block (8),
+ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
 """
 
 import os
@@ -123,9 +123,7 @@ class Shard:
         for key, value in self._items("adj", struct.pack(">H", edge_type)):
             _, first, ordinal, chunk = _ADJ_KEY.unpack(key)
             if len(value) % 8:
-                raise CorruptBlock(
-                    f"{self.path}: block {first} of edge type {edge_type} has {len(value)} bytes"
-                )
+                raise CorruptBlock(f"{self.path}: block {first} of edge type {edge_type} has {len(value)} bytes")
             rows.append((offset, len(value) // 8, first, ordinal, chunk))
             offset += len(value) // 8
             values.append(value)

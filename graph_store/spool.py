@@ -88,8 +88,7 @@ class EdgeSpool:
             while head := file.read(8):
                 size = int(np.frombuffer(head, np.int64)[0])
                 columns = {
-                    name: np.fromfile(file, np.float32 if name == "weight" else np.int64, size)
-                    for name in self._names
+                    name: np.fromfile(file, np.float32 if name == "weight" else np.int64, size) for name in self._names
                 }
                 yield Columns(**columns)
 

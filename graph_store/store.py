@@ -81,12 +81,8 @@ class GraphStore:
         self._manifest = Manifest.load(self.path)
         self.uuid, self.version = self._manifest.uuid, self._manifest.version
         self.num_shards = self._manifest.num_shards
-        self.node_types: dict[str, StoredNodeType] = {
-            entry.name: entry for entry in self._manifest.node_types
-        }
-        self.edge_types: dict[str, StoredEdgeType] = {
-            entry.name: entry for entry in self._manifest.edge_types
-        }
+        self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in self._manifest.node_types}
+        self.edge_types: dict[str, StoredEdgeType] = {entry.name: entry for entry in self._manifest.edge_types}
         self._threads = threads
         self._ids: dict[str, IdMap] = {}
         self._adjacencies: dict[str, Adjacency] = {}
@@ -143,8 +139,8 @@ class GraphStore:
             sections = ArenaFile(edge_file(self.path, self._manifest.generation, number)).sections
             if int(sections["num_edges"][0]) != entry.num_entries:
                 raise CorruptBlock(
-                    f"{self.path}: the arena of {entry.name} holds {int(sections['num_edges'][0])} entries, the manifest "
-                    f"says {entry.num_entries}; delete the folder arena, it is rebuilt"
+                    f"{self.path}: the arena of {entry.name} holds {int(sections['num_edges'][0])} entries, the "
+                    f"manifest says {entry.num_entries}; delete the folder arena, it is rebuilt"
                 )
             self._adjacencies[entry.name] = Adjacency(
                 sections, weighted=entry.weighted, timed=entry.timed, threads=self._threads
@@ -203,9 +199,7 @@ class GraphStore:
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be 0 or more, got {limit}")
         entry = self._edge_type(edge_type)
-        indptr, nodes, weights, times = self.adjacency(entry.name).lists(
-            self.to_nodes(entry.src, ids), extras=True
-        )
+        indptr, nodes, weights, times = self.adjacency(entry.name).lists(self.to_nodes(entry.src, ids), extras=True)
         found = self.to_ids(entry.dst, nodes)
         rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
         if times is None:
@@ -245,10 +239,7 @@ class GraphStore:
     def sampler(self, edge_type: str, fanouts: Sequence[int]) -> Sampler:
         """Return a sampler by nodes, with its own workspace: one a thread."""
         return Sampler(
-            [
-                (entry.src, entry.dst, self.adjacency(entry.name))
-                for entry in self.chain(edge_type, len(fanouts))
-            ],
+            [(entry.src, entry.dst, self.adjacency(entry.name)) for entry in self.chain(edge_type, len(fanouts))],
             fanouts,
         )
 
@@ -286,9 +277,7 @@ class GraphStore:
         chain = self.chain(entry.name, len(fanouts))
         seeds = self.to_nodes(entry.src, ids)
         sampler = self.sampler(entry.name, fanouts)
-        labels, layers, nodes = sampler.sample(
-            seeds, seed=seed, threads=self._threads if threads is None else threads
-        )
+        labels, layers, nodes = sampler.sample(seeds, seed=seed, threads=self._threads if threads is None else threads)
         names = {name: self.to_ids(name, found) for name, found in nodes.items()}
         hops = tuple(
             Hop(

@@ -110,9 +110,7 @@ def string_buffers(strings: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _gather(
-    pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offsets: np.ndarray, out: np.ndarray
-) -> None:
+def _gather(pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offsets: np.ndarray, out: np.ndarray) -> None:
     for i in range(order.size):
         out[new_offsets[i] : new_offsets[i + 1]] = pool[offsets[order[i]] : offsets[order[i] + 1]]
 

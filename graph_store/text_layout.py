@@ -18,11 +18,9 @@ _BOM = b"\xef\xbb\xbf"
 # At least this share of the sampled rows has one number of cells, or the delimiter is another.
 _AGREEMENT = 0.9
 _NUMERIC = re.compile(r"\s*[+-]?\.?[0-9]|\s*[+-]?(nan|inf|infinity|na|null|none)\s*\Z", re.IGNORECASE)
-# What columns of ends are called, with or without a digit, "_id" or the like behind.
+# What columns of ends are called: "user", "user_id", "source name", "id"; never with a number, as ids may be.
 _NAME = re.compile(
-    r"(src|dst|source|target|from|to|head|tail|subject|object|user|item|node|u|i)s?"
-    r"[_ -]?(id|name|node|key)?_?[0-9]?"
-    r"|[ui]?id_?[0-9]?",
+    r"(src|dst|source|target|from|to|head|tail|subject|object|user|item|node|u|i)s?[_ -]?(id|name|node|key)?|[ui]?id",
     re.IGNORECASE,
 )
 
@@ -225,7 +223,8 @@ def _has_header(source: EdgeSource, rows: list[list[str]], types: dict[str, Node
 def _texts_have_header(source: EdgeSource, rows: list[list[str]], positions: list[int]) -> bool:
     """Tell whether the first of rows of strings holds names; refuse when nothing speaks for either."""
     first, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
-    if all(_NAME.fullmatch(first[position].strip()) for position in positions):
+    named = [[_NAME.fullmatch(row[at].strip()) is not None for at in positions] for row in (first, *others)]
+    if all(named[0]) and not any(map(any, named[1:])):
         return True
     if not others or any(first[at] in {row[at] for row in others} for at in positions):
         return False

@@ -124,9 +124,7 @@ def _rebuilt(manifest: Manifest, store: Path, number: int, faults: list[str]) ->
     if path.exists() and not any(str(path) in fault for fault in faults):
         for name, section in ArenaFile(path).sections.items():
             if not np.array_equal(section, sections[name]):
-                faults.append(
-                    f"{path}: section {name!r} is not what the shards hold; delete the file, it is rebuilt"
-                )
+                faults.append(f"{path}: section {name!r} is not what the shards hold; delete the file, it is rebuilt")
     return Adjacency(sections, weighted=entry.weighted, timed=entry.timed, threads=None)
 
 
@@ -171,10 +169,8 @@ def _lists(manifest: Manifest, adjacency: Adjacency, entry: StoredEdgeType) -> I
         yield f"{entry.name}: {expected} edges in the lists, the manifest says {entry.num_edges}"
 
 
-def _transposed(
-    manifest: Manifest, entry: StoredEdgeType, adjacency: Adjacency, reverse: Adjacency
-) -> Iterator[str]:
-    """Check that each entry has its opposite; with equal counts and no duplicates the two are each other's transpose."""
+def _transposed(manifest: Manifest, entry: StoredEdgeType, adjacency: Adjacency, reverse: Adjacency) -> Iterator[str]:
+    """Check that each entry has its opposite; with equal counts and no duplicates that makes the transpose."""
     if adjacency.num_edges != reverse.num_edges:
         yield f"{entry.name}: {adjacency.num_edges} entries, its reverse {entry.reverse} has {reverse.num_edges}"
         return
