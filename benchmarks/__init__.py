@@ -1,0 +1,1 @@
+"""Benchmarks, one file an area: `python -m benchmarks.<area>`."""

@@ -2,8 +2,8 @@
 
 Rows without weight and time take the fast way: one 64-bit key an edge (dense rank of the source, then the node of the
 target), one stable partition by the key's high bits into buckets that fit the cache, and a radix sort from the least
-significant digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that the first of duplicates is
-the one that stays.
+significant digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that the first of
+duplicates is the one that stays.
 """
 
 from collections.abc import Sequence
