@@ -110,14 +110,15 @@ def recommend(run: str, ids: str, k: int, include_seen: bool, as_json: bool) -> 
 
 @group.command()
 @click.option("--dir", "folder", type=click.Path(), default="demo", show_default=True, help="Where the files go.")
-def demo(folder: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def demo(folder: str, as_json: bool) -> None:
     """Show the whole way on generated data, in under a minute.
 
     Example: gossamer demo --dir demo
     """
-    from mpi_runner import demo
+    from mpi_runner import demo as demonstration
 
-    demo.run(folder)
+    _leave(demonstration.run(folder, as_json=as_json))
 
 
 def _parse_ids(text: str, kind: str) -> Any:

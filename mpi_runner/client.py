@@ -73,26 +73,30 @@ class RemoteTable:
         RankTimeout
             If a rank does not answer before the deadline.
         """
-        ids = _check_ids(ids)
-        unique, inverse = first_seen(ids)
+        wanted = _check_ids(ids)
+        unique, inverse = first_seen(wanted)
         route = self._route(unique)
         grouped = route.group(unique)
         asked = self._swap_ids(route, grouped, kind=9)
         if self._all_mine(route, asked) and inverse is None:
             self._transport.skip()
-            return self.local.pull(ids, insert=insert, out=out)
-        served = self.local.pull(np.concatenate(asked), insert=insert)
-        outgoing = _split(served, asked)
+            return self.local.pull(wanted, insert=insert, out=out)
+        rank = self._transport.rank
         rows = np.empty((grouped.size, self.config.dim), dtype=np.float32)
         incoming = route.split(rows)
-        incoming[self._transport.rank][...] = outgoing[self._transport.rank]
-        self._transport.swap_into(outgoing, incoming, what=f"rows of {self._name}", kind=10)
-        rows = route.ungroup(rows)
-        if inverse is not None:
-            rows = rows.take(inverse, axis=0)
+        others = [part if peer != rank else part[:0] for peer, part in enumerate(asked)]
+        served = self.local.pull(np.concatenate(others), insert=insert)
+        self._transport.swap_into(
+            _split(served, others),
+            incoming,
+            what=f"rows of {self._name}",
+            kind=10,
+            meanwhile=lambda: self.local.pull(asked[rank], insert=insert, out=incoming[rank]),
+        )
+        result = route.ungroup(rows, inverse)
         if out is None:
-            return rows
-        out[...] = rows
+            return result
+        out[...] = result
         return out
 
     def pull_pooled(
@@ -153,12 +157,12 @@ class RemoteTable:
         RankTimeout
             If a rank does not answer before the deadline.
         """
-        ids = _check_ids(ids)
-        rows = _check_gradients(gradients, ids.size, self.config.dim)
-        samples = np.ones(ids.size, np.float32) if counts is None else np.asarray(counts, np.float32)
-        if samples.shape != ids.shape:
-            raise ValueError(f"counts must be float32[{ids.size}], one for each id, got shape {samples.shape}")
-        unique, inverse = first_seen(ids)
+        given = _check_ids(ids)
+        rows = _check_gradients(gradients, given.size, self.config.dim)
+        samples = np.ones(given.size, np.float32) if counts is None else np.asarray(counts, np.float32)
+        if samples.shape != given.shape:
+            raise ValueError(f"counts must be float32[{given.size}], one for each id, got shape {samples.shape}")
+        unique, inverse = first_seen(given)
         if inverse is not None:
             rows = sum_rows(rows, inverse, unique.size)
             samples = np.bincount(inverse, samples, unique.size).astype(np.float32)
@@ -186,11 +190,19 @@ class RemoteTable:
 
     def _collect(self, route: Route, values: Rows, pushed: list[Ids], *, kind: int) -> Rows:
         """Send each owner its values and return those of all ranks for the own shards, in rank order."""
-        outgoing = route.split(route.group(values))
+        rank = self._transport.rank
         received = np.empty((sum(part.size for part in pushed), values.shape[1]), dtype=np.float32)
         incoming = _split(received, pushed)
-        incoming[self._transport.rank][...] = outgoing[self._transport.rank]
-        self._transport.swap_into(outgoing, incoming, what=f"gradients of {self._name}", kind=kind)
+        outgoing = [
+            incoming[rank] if peer == rank else route.part(values, peer) for peer in range(self._transport.size)
+        ]
+        self._transport.swap_into(
+            outgoing,
+            incoming,
+            what=f"gradients of {self._name}",
+            kind=kind,
+            meanwhile=lambda: route.part(values, rank, out=incoming[rank]),
+        )
         return received
 
 

@@ -1,12 +1,16 @@
 """What a failure in one rank does to the job: its message, and the end of every rank."""
 
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpi_runner.errors import ConfigError, RunError
+from mpi_runner.errors import ConfigError, RankTimeout, RunError
 from mpi_runner.transport import Transport
+
+# Between the last word of a failed rank and the end of the job.
+ABORT_SECONDS = 0.5
 
 
 class AgreedFailure(RunError):
@@ -79,6 +83,8 @@ def run(transport: Transport, call: Callable[[], int]) -> int:
         return failure.status
     except BaseException as error:
         report(error, transport)
+        # mpiexec drops what it has not yet read of a rank's stderr when the job is aborted.
+        time.sleep(ABORT_SECONDS if transport.size > 1 else 0.0)
         transport.abort(1)
         return status_of(error)
 
@@ -92,7 +98,7 @@ def report(error: BaseException, transport: Transport) -> None:
     """Print what went wrong on this rank to stderr: a line for a user's error, a traceback for the rest."""
     name = f"rank {transport.rank}: " if transport.size > 1 else ""
     if isinstance(error, expected_errors()):
-        say(name + one_line(error))
+        say(one_line(error) if isinstance(error, RankTimeout) else name + one_line(error))
         return
     lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
     # One write, so that the ranks' tracebacks do not mix.

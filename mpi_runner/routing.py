@@ -44,13 +44,27 @@ class Route:
         """Return `values` (any[n, ...]) in grouped order; itself where the order is as given."""
         return np.ascontiguousarray(values if self.order is None else values.take(self.order, axis=0))
 
-    def ungroup(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return grouped `values` (any[n, ...]) in the order given; the inverse of `group`."""
+    def ungroup(self, values: npt.NDArray[Any], picks: Ids | None = None) -> npt.NDArray[Any]:
+        """Return grouped `values` (any[n, ...]) in the order given; the inverse of `group`.
+
+        With `picks` (int64[m], positions in the order given) the values at those, any[m, ...].
+        """
         if self.order is None:
-            return values
-        result = np.empty_like(values)
-        result[self.order] = values
-        return result
+            return values if picks is None else values.take(picks, axis=0)
+        places = np.empty_like(self.order)
+        places[self.order] = np.arange(self.order.size)
+        return values.take(places if picks is None else places[picks], axis=0)
+
+    def part(self, values: npt.NDArray[Any], rank: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """Return the values (any[n, ...]) of one owner, in the order given; in `out` if that is given."""
+        start, stop = self.bounds[rank], self.bounds[rank + 1]
+        if self.order is not None:
+            # mode="clip" is what lets numpy write to `out` without a buffer; the positions are all in range.
+            return values.take(self.order[start:stop], axis=0, out=out, mode="clip")
+        if out is None:
+            return np.ascontiguousarray(values[start:stop])
+        out[...] = values[start:stop]
+        return out
 
     def split(self, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return a view of grouped `values` (any[n, ...]) for each owner, in rank order."""

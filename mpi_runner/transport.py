@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,7 @@ class Transport:
         *,
         what: str,
         kind: int = 1,
+        meanwhile: Callable[[], Any] = lambda: None,
     ) -> None:
         """Send one array to each rank and fill `incoming` with what each sent here; every length is known.
 
@@ -112,6 +113,8 @@ class Transport:
             bytes that rank a sends to b must be that of b's `incoming[a]`; where it is 0 nothing is sent.
         what, kind
             As `swap`.
+        meanwhile : callable
+            Called once while the messages travel; must not use the transport.
 
         Raises
         ------
@@ -119,6 +122,7 @@ class Transport:
             If a rank does not answer before the deadline.
         """
         if self.size == 1:
+            meanwhile()
             return
         wait = self._start(what, kind)
         for peer in self._peers():
@@ -127,6 +131,7 @@ class Transport:
         for peer in self._peers():
             if outgoing[peer].size:
                 wait.send(outgoing[peer], peer)
+        meanwhile()
         wait.finish()
 
     def sum(self, values: npt.ArrayLike, *, what: str = "sums") -> npt.NDArray[np.float64]:
