@@ -39,6 +39,7 @@ HUB_MARK = np.uint32(1 << 31)
 DEGREE_MASK = np.uint32((1 << 31) - 1)
 # A directory entry is the block's word offset (56 bits) and the group's number within its block (8 bits).
 DELTA_BITS = 8
+MAX_BITS = 57
 
 RECORD_FIELDS = ("offset", "words", "first", "ordinal", "chunk")
 
@@ -352,8 +353,15 @@ def encode(
     times : int64[m], optional
         Within a node ascending.
     bits : int
-        Bits of a neighbour, 1 to 63.
+        Bits of a neighbour, 1 to 57: the sampler reads one with a single unaligned load.
+
+    Raises
+    ------
+    ValueError
+        `bits` is out of range.
     """
+    if not 1 <= bits <= MAX_BITS:
+        raise ValueError(f"bits must be 1 to {MAX_BITS}, got {bits}")
     num_nodes, num_edges = indptr.size - 1, neighbors.size
     flags = (FLAG_WEIGHTS if weights is not None else 0) | (FLAG_TIMES if times is not None else 0)
     plan = _plan(indptr, first, bits)

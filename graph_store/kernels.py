@@ -35,6 +35,23 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     return signature, generate
 
 
+@intrinsic
+def load_bits(typingctx: Any, words: Any, bit: Any) -> Any:
+    """Return the 57 bits or more from `bit` on in little-endian uint64 `words`, by one unaligned load."""
+    signature = types.uint64(words, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        int64 = ir.IntType(64)
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        base = builder.bitcast(view.data, ir.IntType(8).as_pointer())
+        pointer = builder.bitcast(builder.gep(base, [builder.lshr(args[1], int64(3))]), int64.as_pointer())
+        loaded = builder.load(pointer)
+        loaded.align = 1
+        return builder.lshr(loaded, builder.and_(args[1], int64(7)))
+
+    return signature, generate
+
+
 @kernel
 def mix64(value: np.uint64) -> np.uint64:
     """Mix 64 bits (the finaliser of splitmix64, Steele, Lea and Flood, OOPSLA 2014): a bijection."""

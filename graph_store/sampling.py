@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, Adjacency, directory_slot, entry_of, locate, node_mark
-from graph_store.blocks import DELTA_BITS, bit_mask, unpack
+from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
+from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, bit_length, bit_mask
 from graph_store.draws import NEIGHBORS, draw, key_of, mixed
-from graph_store.kernels import kernel, mix64, prefetch, run_ranges
+from graph_store.kernels import kernel, load_bits, mix64, prefetch, run_ranges
 
 
 @kernel
@@ -54,6 +54,12 @@ def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):  # type:
     lie in; gather. `indptr[i + 1 - start]` gets the end of node i's part of `out`, which must have room.
     """
     words, words32, directory, group_base = arrays
+    num_shards = np.uint64(group_base.size - 1)
+    # A power of two, the default of 16 among them, needs no division.
+    shift = np.uint64(bit_length(np.int64(num_shards)) - 1)
+    even = num_shards == np.uint64(1) << shift
+    slots = np.empty(LOOK_AHEAD, np.int64)
+    inside = np.empty(LOOK_AHEAD, np.int64)
     entries = np.empty(LOOK_AHEAD, np.int64)
     bit_at = np.empty(LOOK_AHEAD, np.int64)
     widths = np.empty(LOOK_AHEAD, np.int64)
@@ -62,31 +68,39 @@ def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):  # type:
     for low in range(start, stop, LOOK_AHEAD):
         size = min(LOOK_AHEAD, stop - low)
         for i in range(size):
-            prefetch(directory, directory_slot(nodes[low + i], group_base))
+            node = np.uint64(nodes[low + i])
+            local = node >> shift if even else node // num_shards
+            shard = np.int64(node - local * num_shards)
+            inside[i] = np.int64(local & np.uint64(GROUP_NODES - 1))
+            slots[i] = group_base[shard] + np.int64(local >> np.uint64(GROUP_BITS))
+            prefetch(directory, slots[i])
         for i in range(size):
-            entries[i] = entry_of(nodes[low + i], directory, group_base)
-            prefetch(words, entries[i] >> DELTA_BITS)
-            prefetch(words32, node_mark(nodes[low + i], entries[i], group_base))
+            entry = directory[slots[i]]
+            entries[i] = entry
+            block = entry >> DELTA_BITS
+            slots[i] = (block + HEADER_WORDS) * 2 + ((entry & ((1 << DELTA_BITS) - 1)) << GROUP_BITS) + inside[i]
+            prefetch(words, block)
+            prefetch(words32, slots[i])
         begin = count
         for i in range(size):
-            node = nodes[low + i]
-            degree, bit, bits, _ = locate(words, words32, entries[i], node_mark(node, entries[i], group_base))
+            degree, bit, bits, _ = locate(words, words32, entries[i], slots[i])
             bit_at[i], widths[i] = bit, bits
             if fanout < 0 or degree <= fanout:
                 for j in range(degree):
                     out[count + j] = j
+                prefetch(words, bit >> 6)
                 count += degree
             else:
-                floyd(mixed(key, np.uint64(node)), degree, fanout, out, count)
+                floyd(mixed(key, np.uint64(nodes[low + i])), degree, fanout, out, count)
                 for j in range(fanout):
                     prefetch(words, (bit + out[count + j] * bits) >> 6)
                 count += fanout
             indptr[low + i + 1 - start] = count
         for i in range(size):
-            mask = bit_mask(widths[i])
+            bit, bits, mask = bit_at[i], widths[i], bit_mask(widths[i])
             end = indptr[low + i + 1 - start]
             for j in range(begin, end):
-                out[j] = np.int64(unpack(words, bit_at[i] + out[j] * widths[i], mask))
+                out[j] = np.int64(load_bits(words, np.uint64(bit + out[j] * bits)) & mask)
             begin = end
     return count
 
@@ -109,7 +123,15 @@ def sample_neighbors(
     neighbors : int64[m]
         The same for any number of threads: a draw depends on (seed, step, hop, node).
     """
-    nodes = adjacency.check_nodes(nodes)
+    return draw_neighbors(
+        adjacency, adjacency.check_nodes(nodes), fanout, seed=seed, step=step, hop=hop, threads=threads
+    )
+
+
+def draw_neighbors(
+    adjacency: Adjacency, nodes: np.ndarray, fanout: int, *, seed: int, step: int, hop: int, threads: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Do as `sample_neighbors` with nodes that are known to be source nodes."""
     key = key_of(seed, step, NEIGHBORS, hop)
 
     def part(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
@@ -285,6 +307,9 @@ class Sampler:
         self.chain, self.fanouts = tuple(chain), tuple(fanouts)
         self._labels = {name: Relabeller() for src, dst, _ in chain for name in (src, dst)}
 
+    # What draws a hop: a benchmark puts another layout's kernel in its place.
+    _draw = staticmethod(draw_neighbors)
+
     def sample(
         self, seeds: np.ndarray, *, seed: int, step: int = 0, threads: int | None = 1
     ) -> tuple[np.ndarray, list[Layer], dict[str, np.ndarray]]:
@@ -300,14 +325,12 @@ class Sampler:
         for labels in self._labels.values():
             labels.clear()
         origin = self._labels[self.chain[0][0]]
-        seed_labels = origin.labels(np.ascontiguousarray(seeds, np.int64))
+        seed_labels = origin.labels(self.chain[0][2].check_nodes(seeds))
         first, layers = 0, []
         for hop, ((src_type, dst_type, adjacency), fanout) in enumerate(zip(self.chain, self.fanouts)):
             frontier = self._labels[src_type].nodes[first:].copy()
             known = self._labels[dst_type].num_nodes
-            indptr, drawn = sample_neighbors(
-                adjacency, frontier, fanout, seed=seed, step=step, hop=hop, threads=threads
-            )
+            indptr, drawn = self._draw(adjacency, frontier, fanout, seed=seed, step=step, hop=hop, threads=threads)
             layers.append(Layer(first, indptr, self._labels[dst_type].labels(drawn)))
             first = known
         return seed_labels, layers, {name: labels.nodes.copy() for name, labels in self._labels.items()}
