@@ -116,7 +116,7 @@ class _Parser:
             text = self.layout.delimiter.join(cell.decode("utf-8", "replace") for cell in cells)
             advice = "repair the row" if len(cells) < self.layout.num_columns else "quote cells that hold the delimiter"
             if self.spaced:
-                advice = "repair the row, or say format adjacency if lines are 'user item item …'"
+                advice = "repair the row, or say --format adjacency if lines are 'user item item …'"
             return BadInput(
                 f"{self.path}: line {line}: expected {self.layout.num_columns} columns, found {len(cells)}: "
                 f"{shown(text)}; {advice}"

@@ -105,7 +105,7 @@ def check_text(text: str, field: Field) -> tuple[str, str] | None:
     if not _WHOLE.fullmatch(text):
         return f"{shown(text)} is no whole number", _advice(text, field)
     if not INT64_MIN <= int(text) <= INT64_MAX:
-        remedy = "declare string ids (id type string)" if field.node_type else "use a coarser unit of time"
+        remedy = "declare string ids (--id-type string)" if field.node_type else "use a coarser unit of time"
         return (
             f"{shown(text.strip())} is out of the range of int64",
             f"expected {INT64_MIN} to {INT64_MAX}; {remedy}",
@@ -123,7 +123,7 @@ def _advice(text: str, field: Field) -> str:
     if _NUMBER.fullmatch(text):
         return "write ids as plain digits, without sign '+', point or exponent; a float loses ids above 2^53"
     return (
-        f"node type {field.node_type.name!r} has integer ids; declare string ids (id type string) "
+        f"node type {field.node_type.name!r} has integer ids; declare string ids (--id-type string) "
         "if that is what they are"
     )
 

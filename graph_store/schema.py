@@ -191,7 +191,7 @@ class EdgeSource:
         if self.format == "adjacency" and self.has_column_options:
             raise BadInput(
                 f"{self.path}: an adjacency file ('user item item …' a line) has no columns, header or "
-                "delimiter; leave them out, or say format csv"
+                "delimiter; leave them out, or say --format csv"
             )
         if self.format == "parquet" and (self.header is not None or self.delimiter is not None):
             raise BadInput(f"{self.path}: a Parquet file has no delimiter and always names its columns; leave them out")

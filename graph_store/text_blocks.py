@@ -19,7 +19,7 @@ _REFUSED = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it or compress it with gzip",
     b"\xff\xfe": "UTF-16 text; write it as UTF-8",
     b"\xfe\xff": "UTF-16 text; write it as UTF-8",
-    b"PAR1": "a Parquet file; say format parquet",
+    b"PAR1": "a Parquet file; say --format parquet",
     b"ARROW1": "an Arrow IPC file; write it as Parquet",
 }
 

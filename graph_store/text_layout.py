@@ -105,7 +105,7 @@ def tell_layout(source: EdgeSource, src_type: NodeType, dst_type: NodeType) -> T
     if len(rows[0]) < 2 and len(source.columns()) > 1:
         raise BadInput(
             f"{source.path}: line {sample.first_line} has one column only, separated by {delimiter!r}: "
-            f"{shown(rows[0][0])}; expected two ends of an edge; say which delimiter"
+            f"{shown(rows[0][0])}; expected two ends of an edge; say which by --delimiter"
         )
     types = {"src": src_type, "dst": dst_type}
     header = tuple(rows[0]) if _has_header(source, rows, types) else None
@@ -163,7 +163,7 @@ def _is_adjacency(source: EdgeSource, sample: _Sample) -> bool:
     if share >= _AGREEMENT:
         raise BadInput(
             f"{source.path}: unclear whether its lines ({width} words in most) are columns or an adjacency "
-            "('user item item …'); say format csv or format adjacency"
+            "('user item item …'); say --format csv or --format adjacency"
         )
     return True
 
@@ -192,7 +192,7 @@ def _tell_delimiter(source: EdgeSource, sample: _Sample) -> str:
         raise BadInput(
             f"{source.path}: line {sample.first_line} has one column only: "
             f"{shown(_text(sample.lines()[0]))}; expected two ends of an edge, separated by a comma, tab, "
-            "semicolon, bar or space; say which delimiter"
+            "semicolon, bar or space; say which by --delimiter"
         )
     return best
 
@@ -237,7 +237,7 @@ def _texts_have_header(source: EdgeSource, rows: list[list[str]], positions: lis
         return False
     raise BadInput(
         f"{source.path}: unclear whether its first row ({', '.join(map(shown, first[:4]))}) names the "
-        "columns or is an edge, as ids are strings; say header or no header"
+        "columns or is an edge, as ids are strings; say --header or --no-header"
     )
 
 

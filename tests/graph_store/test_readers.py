@@ -316,13 +316,13 @@ def test_a_header_over_string_ids_is_told_where_something_speaks_for_it(write, f
 
 def test_an_unclear_header_over_string_ids_must_be_stated(write):
     path = write("who?,what!\nalice,m1\nbob,m2\n")
-    assert "say header or no header" in refusal(path, ids="string")
+    assert "say --header or --no-header" in refusal(path, ids="string")
     assert edges(path, ids="string", header=True) == [("alice", "m1"), ("bob", "m2")]
 
 
 def test_lines_of_as_many_words_must_be_stated_columns_or_adjacency(write):
     path = write("1 2 3\n4 5 6\n", "edges.txt")
-    assert "say format csv or format adjacency" in refusal(path)
+    assert "say --format csv or --format adjacency" in refusal(path)
     assert edges(path, format="csv") == [(1, 2), (4, 5)]
     assert edges(path, src=0, dst=1) == [(1, 2), (4, 5)]
     assert edges(path, format="adjacency") == [(1, 2), (1, 3), (4, 5), (4, 6)]
