@@ -1,5 +1,6 @@
 """The `gossamer` command: its groups, its exit statuses, and the commands of a run."""
 
+import difflib
 import json
 import os
 import sys
@@ -30,6 +31,16 @@ class _Commands(click.Group):
 
             return getattr(cli_store, name)
         return super().get_command(context, name)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(context)
+        if arguments and arguments[0] not in names and not arguments[0].startswith("-"):
+            near = difflib.get_close_matches(arguments[0], names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            context.fail(f"no command {arguments[0]!r}; {hint}")
+        return super().resolve_command(context, arguments)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -152,6 +163,9 @@ def _status(call: Callable[[], Any]) -> int:
         status = call()
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "gossamer"
         return _fail(2, f"{where}: {error.format_message()} (see {where} --help)")

@@ -61,18 +61,22 @@ class RunFolder:
         """
         path = Path(config.run.dir)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
+        folder = cls(beside)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(beside, ignore_errors=True)
             beside.mkdir()
-            folder = cls(beside)
             folder._hold_lock()
             write_whole(beside / CONFIG, configuration.dump(config))
             write_whole(beside / RANKS, json.dumps(list(ranks), indent=1) + "\n")
             write_whole(beside / METRICS, "")
             _make_room(path, notice)
             beside.rename(path)
+        except RunFolderError:
+            folder.release()
+            raise
         except OSError as error:
+            folder.release()
             raise RunFolderError(f"cannot make the run folder {path}: {error.strerror or error}") from None
         finally:
             shutil.rmtree(beside, ignore_errors=True)
