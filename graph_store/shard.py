@@ -4,7 +4,6 @@ Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes),
 ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
 """
 
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,13 +55,11 @@ class SortedFile:
             self.put(_ADJ_KEY.pack(edge_type, first, ordinal, chunk), data[8 * offset : 8 * (offset + words)])
 
     def finish(self) -> bool:
-        """Seal and fsync the file; say whether there is one."""
+        """Seal the file; say whether there is one. RocksDB syncs it."""
         if self._writer is None:
             return False
         self._writer.finish()
         self._writer = None
-        with open(self.path, "rb") as file:
-            os.fsync(file.fileno())
         return True
 
 
