@@ -185,3 +185,14 @@ def test_a_schema_file_that_cannot_be_is_refused_by_file_and_key(tmp_path, text,
 def test_an_absent_schema_file_is_refused(tmp_path):
     with pytest.raises(BadInput, match="No such file"):
         Schema.from_toml(tmp_path / "absent.toml")
+
+
+def test_the_schema_of_the_documentation_is_one(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text(encoding="utf-8")
+    (tmp_path / "clicks").mkdir()
+    (tmp_path / "clicks" / "part-0.parquet").touch()
+    schema = Schema.from_toml(write(tmp_path, text.partition("```toml\n")[2].partition("```")[0]))
+    assert list(schema.edge_types) == ["user:clicks:item", "item:like:item", "item:from:shop"]
+    assert schema.node_types["user"].id_type == "string"
+    assert schema.edge_types["user:clicks:item"].timed
+    assert schema.edge_types["item:from:shop"].sources[0].delimiter == ";"

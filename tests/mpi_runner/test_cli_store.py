@@ -1,8 +1,13 @@
 """The commands of a store, as a shell sees them: stdout, stderr, status."""
 
+import csv
+import gzip
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mpi_runner.cli import main
@@ -47,10 +52,22 @@ def gossamer(tmp_path, monkeypatch, capsys):
     return Shell(capsys)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A store of clicks.csv, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "clicks.csv").write_text(CLICKS)
+    edges = ("--edges", str(folder / "clicks.csv"), "--edge-type", "user:clicks:item", "--reverse", "--weight", "n")
+    with pytest.raises(SystemExit) as end:
+        main(["ingest", *edges, "--shards", "4", str(folder / "clicks.store")])
+    assert not end.value.code
+    return folder / "clicks.store"
+
+
 @pytest.fixture
-def store(gossamer):
-    command = ("ingest", "--edges", "clicks.csv", "--edge-type", "user:clicks:item", "--reverse", "--weight", "n")
-    gossamer.answer(*command, "--shards", 4, "clicks.store")
+def store(gossamer, made):
+    """The store of clicks.csv, in the empty folder."""
+    shutil.copytree(made, "clicks.store")
     return "clicks.store"
 
 
@@ -302,3 +319,38 @@ def test_wikipedia_undirected_keeps_the_published_pairs(gossamer, name, pairs, d
     assert found["duplicates"] == {"page:links:page": duplicates}
     assert found["self_loops"] == {"page:links:page": loops}
     assert gossamer("verify", "s.store")[0] == 0
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "adjacency"])
+def test_facebook_ids_that_a_float_would_change_come_back_exact(gossamer, tmp_path, format):
+    folder = DATA / "facebook"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not here")
+    with open(folder / "facebook_target.csv", newline="", encoding="utf-8") as text:
+        ids = [int(row["facebook_id"]) for row in csv.DictReader(text)]
+    with open(folder / "facebook_edges.csv", newline="") as text:
+        pairs = [(ids[int(row["id_1"])], ids[int(row["id_2"])]) for row in csv.DictReader(text)]
+    changed = [10150093035685641, 10150096495755651, 10150101343025475, 10150125867040707]
+    changed += [10150125874235531, 10150130150045573, 10150136203045543, 10150144130895123]
+    expected: dict[int, set[int]] = {one: set() for one in changed}
+    for src, dst in pairs:
+        for one, other in ((src, dst), (dst, src)):
+            if one in expected:
+                expected[one].add(other)
+    path = tmp_path / f"edges.{format}"
+    if format == "parquet":
+        pq.write_table(pa.table({"a": [src for src, _ in pairs], "b": [dst for _, dst in pairs]}), path)
+    else:
+        mark = " " if format == "adjacency" else ","
+        lines = "".join(f"{src}{mark}{dst}\n" for src, dst in pairs).encode()
+        path.write_bytes(gzip.compress(lines) if format == "csv.gz" else lines)
+    stated = ("--format", format.removesuffix(".gz"))
+    command = ("ingest", "--edges", path, "--edge-type", "page:likes:page", "--undirected", *stated)
+    made = gossamer.answer(*command, "s.store")
+    assert made["edges"] == {"page:likes:page": 171002}
+    assert made["self_loops"] == {"page:likes:page": 179}
+    assert made["nodes"] == {"page": 22470}
+    found = gossamer.answer("query", "neighbors", "s.store", "--ids", ",".join(map(str, changed)))
+    assert {result["id"]: result["neighbors"] for result in found["results"]} == {
+        one: sorted(others) for one, others in expected.items()
+    }
