@@ -14,7 +14,7 @@ from mpi_runner import checkpoint, held_out
 from mpi_runner import config as configuration
 from mpi_runner.client import RemoteTable
 from mpi_runner.config import Config
-from mpi_runner.errors import ConfigError
+from mpi_runner.errors import ConfigError, RunError
 from mpi_runner.exchange import MpiExchange
 from mpi_runner.guard import check_equal, say, together
 from mpi_runner.held_out import HeldOutEdges
@@ -158,7 +158,8 @@ class Trainer:
         import graph_store
 
         store = graph_store.open(self.config.data.store, threads=self.threads)
-        store.adjacency(self.config.data.edge_type)  # An unknown edge type is an error now, not after the warm-up.
+        if not store.adjacency(self.config.data.edge_type).num_edges:
+            raise RunError(f"{store.path}: {self.config.data.edge_type} has no edges to train on")
         return store
 
     def _share_held_out(self) -> HeldOutEdges | None:
