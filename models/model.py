@@ -1,0 +1,130 @@
+"""Model: what every recommender here does, whatever the rows of its users and items are made of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from graph_store import GraphStore
+from models.batch import Batch, UniqueRows
+from models.exchange import Exchange
+from models.loader import EdgeLoader
+from models.losses import LossGradients, bpr, softmax
+from models.options import ModelOptions
+from models.trace import Trace
+from sparse_tables import Table, TableConfig
+
+
+class Model(ABC):
+    """A recommender trained on one edge type, users at its source and items at its target.
+
+    Parameters
+    ----------
+    store : GraphStore
+        Open, and kept open while the model is used.
+    edge_type : str
+        `src:relation:dst`.
+    tables : mapping of {"user", "item"} to Table
+        Made from `tables(options, …)`; ids are nodes.
+    exchange : Exchange
+        The ranks that train together. The constructor is collective, as are `step` and `rows`.
+    options : ModelOptions
+    threads : int, optional
+        Most threads of this rank; by default the cores of this process.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        edge_type: str,
+        tables: Mapping[str, Table],
+        *,
+        exchange: Exchange,
+        options: ModelOptions,
+        threads: int | None = None,
+    ) -> None:
+        self.store = store
+        self.edge_type = edge_type
+        self.adjacency = store.adjacency(edge_type)
+        stored = store.edge_types[edge_type]
+        self.node_types = {"user": stored.src, "item": stored.dst}
+        self.exchange = exchange
+        self.options = options
+        self.threads = threads
+        self._tables = dict(tables)
+
+    @classmethod
+    def tables(cls, options: ModelOptions, *, num_shards: int) -> dict[str, TableConfig]:
+        """Return what the model's tables are, by side.
+
+        Parameters
+        ----------
+        options : ModelOptions
+        num_shards : int
+            Of the store, so that a node's row lies with the owner of its edges.
+        """
+        return {
+            side: TableConfig(
+                name=side,
+                dim=options.dim,
+                optimizer=options.optimizer,
+                learning_rate=options.learning_rate,
+                seed=options.seed,
+                num_shards=num_shards,
+                initial="normal",
+                scale=options.init_scale,
+                l2=options.l2,
+            )
+            for side in ("user", "item")
+        }
+
+    def loader(self) -> EdgeLoader:
+        """Return the batches that `step` takes."""
+        return EdgeLoader(
+            self.adjacency,
+            self.store.nodes(self.node_types["item"]),
+            batch_size=self.options.batch_size,
+            num_negatives=self.options.negatives,
+            shared=self.options.loss == "softmax",
+            seed=self.options.seed,
+            threads=self.threads,
+        )
+
+    @abstractmethod
+    def step(self, batch: Batch, *, trace: Trace) -> float:
+        """Learn from one rank's samples of a step. Collective: every rank calls it, if only with an empty batch.
+
+        The gradients of all ranks' samples are summed, as means over `batch.num_total`, and applied once.
+
+        Returns
+        -------
+        float
+            The loss summed over the samples given here, without the l2 term.
+        """
+
+    @abstractmethod
+    def rows(self, side: str, nodes: np.ndarray) -> np.ndarray:
+        """Return float32[n, dim], the representations whose dot products rank. Collective; inserts nothing.
+
+        Parameters
+        ----------
+        side : {"user", "item"}
+        nodes : int64[n]
+            This rank's own wish: any order, duplicates welcome, possibly none.
+        """
+
+    def loss(self, users: np.ndarray, items: np.ndarray, *, rows: UniqueRows, num_total: int) -> LossGradients:
+        """Return the loss of a batch's unique rows, and its gradients as means over `num_total` samples."""
+        options = self.options
+        if options.loss == "bpr":
+            return bpr(users, items, rows, scale=1.0 / num_total)
+        return softmax(
+            users,
+            items,
+            rows,
+            seen=self.adjacency.neighbors(rows.users),
+            temperature=options.temperature,
+            cosine=options.similarity == "cosine",
+            scale=1.0 / num_total,
+            threads=self.threads,
+        )
