@@ -352,3 +352,49 @@ def test_an_iterator_that_is_left_early_leaves_nothing_open(write, monkeypatch):
     next(batches)
     batches.close()
     assert list(batches) == []
+
+
+def whole(text):
+    """Return the integer that a text is by our rule, None when it is none: digits, one '-' in front, blanks around."""
+    digits = text.strip(" \t").removeprefix("-")
+    plain = digits != "" and all(mark in "0123456789" for mark in digits)
+    return int(text) if plain and -(2**63) <= int(text) < 2**63 else None
+
+
+CELLS = st.text(st.sampled_from("0123456789-+. eExX_\t\x00n１"), max_size=6) | st.integers(-(2**70), 2**70).map(str)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CELLS)
+def test_a_cell_is_read_exactly_when_it_is_a_plain_int64(tmp_path_factory, cell):
+    path = tmp_path_factory.mktemp("cell") / "edges.csv"
+    path.write_text(f"1,{cell}\n2,3\n", encoding="utf-8", newline="")
+    if whole(cell) is None:
+        assert "line 1, column 1 (dst)" in refusal(path, header=False, delimiter=",")
+    else:
+        assert edges(path, header=False, delimiter=",") == [(1, whole(cell)), (2, 3)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(CELLS.filter(lambda cell: cell.split() == [cell]))
+def test_a_word_is_read_exactly_when_it_is_a_plain_int64(tmp_path_factory, cell):
+    path = tmp_path_factory.mktemp("word") / "edges.txt"
+    path.write_text(f"1 {cell} 4\n2 3\n", encoding="utf-8", newline="")
+    if whole(cell) is None:
+        assert "line 1, column 1 (dst)" in refusal(path, format="adjacency")
+    else:
+        assert edges(path, format="adjacency") == [(1, whole(cell)), (1, 4), (2, 3)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False) | st.floats(), st.sampled_from(["r", "e", "f"]))
+def test_a_weight_is_the_nearest_float32_of_its_text(tmp_path_factory, weight, style):
+    text = repr(weight) if style == "r" else f"{weight:.9{style}}"
+    path = tmp_path_factory.mktemp("weight") / "edges.csv"
+    path.write_text(f"1,2,{text}\n")
+    with np.errstate(over="ignore"):
+        expected = np.float32(float(text))
+    if np.isfinite(expected):
+        assert read(path, weight=2, header=False)[2] == [float(expected)]
+    else:
+        assert "line 1, column 2 (weight)" in refusal(path, weight=2, header=False)
