@@ -1,6 +1,6 @@
 """ModelContract: what every model must do; a model's test class inherits it and says which model it is."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ class ModelContract:
     """
 
     name: str
-    keys: dict[str, Any]
+    keys: ClassVar[dict[str, Any]]
     epochs = 20
 
     def options(self, **keys: Any) -> ModelOptions:
@@ -50,7 +50,9 @@ class ModelContract:
         return losses
 
     def all_rows(self, model: Model) -> np.ndarray:
-        return np.concatenate([model.rows(side, model.store.nodes(model.node_types[side])) for side in ("user", "item")])
+        return np.concatenate(
+            [model.rows(side, model.store.nodes(model.node_types[side])) for side in ("user", "item")]
+        )
 
     def test_it_recommends_the_hole_of_the_checkerboard(self, board) -> None:  # type: ignore[no-untyped-def]
         model, _ = self.make(board, self.options())
@@ -153,6 +155,6 @@ class ModelContract:
             ranked.append([item_ids[place] for place in oracles.ranking(scores[row], 5, seen)])
             truths.append(held_out[user])
         indptr = np.concatenate([[0], np.cumsum([len(truth) for truth in truths])])
-        flat = board.to_nodes("item", np.array(sum(truths, []), np.int64))
+        flat = board.to_nodes("item", np.array([item for truth in truths for item in truth], np.int64))
         found = models.evaluate(model, users, (indptr, flat), ks=(5,), exchange=LocalExchange())
         assert found == pytest.approx(oracles.metrics(ranked, truths, 5), abs=1e-6)

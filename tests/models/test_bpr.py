@@ -1,5 +1,7 @@
 """Matrix factorisation keeps the contract with each loss, and makes the step of Rendle et al."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from tests.models.model_contract import ModelContract
 
 class TestMatrixFactorization(ModelContract):
     name = "bpr"
-    keys = {"learning_rate": 0.05, "l2": 1e-3}
+    keys: ClassVar = {"learning_rate": 0.05, "l2": 1e-3}
 
     def test_a_step_by_hand(self, board) -> None:  # type: ignore[no-untyped-def]
         model, tables = self.make(board, self.options(dim=1, optimizer="sgd", learning_rate=0.5, l2=0.25))
@@ -27,9 +29,9 @@ class TestMatrixFactorization(ModelContract):
 
 class TestMatrixFactorizationWithSoftmax(ModelContract):
     name = "bpr"
-    keys = {"loss": "softmax", "num_negatives": 8, "temperature": 1.0, "learning_rate": 0.05}
+    keys: ClassVar = {"loss": "softmax", "num_negatives": 8, "temperature": 1.0, "learning_rate": 0.05}
 
 
 class TestMatrixFactorizationWithSeveralNegatives(ModelContract):
     name = "bpr"
-    keys = {"num_negatives": 3, "learning_rate": 0.05, "l2": 1e-3}
+    keys: ClassVar = {"num_negatives": 3, "learning_rate": 0.05, "l2": 1e-3}

@@ -1,5 +1,7 @@
 """LightGCN keeps the contract, and its step is the paper's full-graph step."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,12 @@ from tests.models.planted import EDGE_TYPE, make_store, random_edges
 
 class TestLightGCN(ModelContract):
     name = "lightgcn"
-    keys = {"layers": 2, "learning_rate": 0.02, "l2": 1e-4}
+    keys: ClassVar = {"layers": 2, "learning_rate": 0.02, "l2": 1e-4}
 
 
 class TestLightGCNWithCosineSoftmax(ModelContract):
     name = "lightgcn"
-    keys = {
+    keys: ClassVar = {
         "layers": 2,
         "loss": "softmax",
         "similarity": "cosine",
@@ -30,12 +32,12 @@ class TestLightGCNWithCosineSoftmax(ModelContract):
 
 class TestLightGCNWithoutLayers(ModelContract):
     name = "lightgcn"
-    keys = {"layers": 0, "learning_rate": 0.05, "l2": 1e-3}
+    keys: ClassVar = {"layers": 0, "learning_rate": 0.05, "l2": 1e-3}
 
 
 class TestLightGCNOnReverseEdges(ModelContract):
     name = "lightgcn"
-    keys = {"layers": 1, "learning_rate": 0.02, "l2": 1e-4}
+    keys: ClassVar = {"layers": 1, "learning_rate": 0.02, "l2": 1e-4}
 
     @pytest.fixture
     def board(self, board_both_ways):  # type: ignore[no-untyped-def]
