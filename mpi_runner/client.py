@@ -132,7 +132,8 @@ class RemoteTable:
         rows = self.pull(ids, insert=insert)
         if weights is not None:
             rows *= np.asarray(weights, dtype=np.float32)[:, None]
-        sizes = np.diff(np.asarray(indptr, dtype=np.int64))
+        ends = np.asarray(indptr, dtype=np.int64)
+        sizes = ends[1:] - ends[:-1]
         bags = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
         pooled = sum_rows(rows, bags, sizes.size)
         if mode == "mean":

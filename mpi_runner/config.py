@@ -24,8 +24,8 @@ class HeldOut(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     path: str
     format: Literal["parquet", "csv", "tsv", "adjacency"] | None = None
-    src: str | int = 0
-    dst: str | int = 1
+    src: str | int | None = None
+    dst: str | int | None = None
     header: bool | None = None
     delimiter: str | None = None
 

@@ -139,6 +139,6 @@ def unpack(packed: npt.NDArray[np.int64]) -> HeldOutEdges:
     """Return what `pack` was given."""
     names = ("unknown_user", "unknown_item", "duplicate", "in_train")
     num_users, num_items = packed[:2].tolist()
-    parts = np.split(packed[2 + len(names) :], np.cumsum([num_users, num_users + 1]))
-    assert parts[2].size == num_items
-    return HeldOutEdges(*parts, dropped=dict(zip(names, packed[2 : 2 + len(names)].tolist())))
+    users, indptr, items = np.split(packed[2 + len(names) :], np.cumsum([num_users, num_users + 1]))
+    assert items.size == num_items
+    return HeldOutEdges(users, indptr, items, dict(zip(names, packed[2 : 2 + len(names)].tolist())))

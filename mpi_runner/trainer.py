@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from mpi_runner import checkpoint, held_out
 from mpi_runner import config as configuration
@@ -140,7 +141,8 @@ class Trainer:
         spans = sorted({*SPANS, *trace.seconds})
         counts = ("pulled_rows", "pushed_rows")
         own = [loss, seconds, *(trace.seconds.get(span, 0.0) for span in spans)]
-        total = self.exchange.sum([*own, *(trace.counts.get(count, 0) for count in counts)])
+        values = [*own, *(trace.counts.get(count, 0) for count in counts)]
+        total = self.exchange.sum(np.array(values, dtype=np.float64))
         means = dict(zip(spans, (total[2 : 2 + len(spans)] / self.transport.size).tolist()))
         pulled, pushed = total[-2:].tolist()
         return {
