@@ -5,17 +5,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graph_store import GraphStore
-from graph_store.kernels import kernel, run_ranges
+from graph_store.kernels import kernel, prefetch, run_ranges
 from models.exchange import Exchange, FetchPlan
 
 SIDES = ("user", "item")
 _SCAN_EDGES = 1 << 22
+# Neighbours' rows are asked for this many neighbours ahead; a line of the cache holds 16 floats.
+_AHEAD, _LINE = 6, 16
 
 
 @kernel
 def _add_means(indptr, indices, wanted, marks, fetched, base, out, start, stop):
     """out[k] = base[i] + the mean of the fetched rows of i's neighbours, i = wanted[k]; unmarked ones are zeros."""
     dim = fetched.shape[1]
+    flat = fetched.reshape(-1)
     total = np.empty(dim, np.float32)
     for k in range(start, stop):
         i = wanted[k]
@@ -29,6 +32,9 @@ def _add_means(indptr, indices, wanted, marks, fetched, base, out, start, stop):
                         total[column] += fetched[j, column]
         else:
             for at in range(begin, end):
+                if at + _AHEAD < indices.size:
+                    for line in range(0, dim, _LINE):
+                        prefetch(flat, np.int64(indices[at + _AHEAD]) * dim + line)
                 j = indices[at]
                 for column in range(dim):
                     total[column] += fetched[j, column]
