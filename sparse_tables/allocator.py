@@ -35,15 +35,17 @@ class PrivateAllocator:
 
     def allocate(self, num_bytes: int) -> np.ndarray:
         """Return uint8[num_bytes], zeroed; pages are committed when first touched."""
-        if num_bytes >= _HUGE:
-            memory = mmap.mmap(-1, num_bytes)
+        if num_bytes < _HUGE:
+            spare, unit = np.zeros(num_bytes + _LINE, dtype=np.uint8), _LINE
+        else:
+            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            memory, unit = mmap.mmap(-1, num_bytes + _HUGE, flags=private), _HUGE
             if hasattr(mmap, "MADV_HUGEPAGE"):
                 # A kernel built without huge pages refuses the advice; the memory is the same.
                 with contextlib.suppress(OSError):
                     memory.madvise(mmap.MADV_HUGEPAGE)
-            return np.frombuffer(memory, dtype=np.uint8)
-        spare = np.zeros(num_bytes + _LINE, dtype=np.uint8)
-        offset = -spare.ctypes.data % _LINE
+            spare = np.frombuffer(memory, dtype=np.uint8)
+        offset = -spare.ctypes.data % unit
         return spare[offset : offset + num_bytes]
 
     def release(self, array: np.ndarray) -> None:

@@ -293,9 +293,7 @@ def _check_file(path: Path, entry: ShardEntry) -> None:
                 digest.update(piece)
                 num_bytes += len(piece)
     except OSError as error:
-        raise CorruptCheckpoint(
-            f"{path}: cannot be read ({error.strerror}); restore it from a copy"
-        ) from None
+        raise CorruptCheckpoint(f"{path}: cannot be read ({error.strerror}); restore it from a copy") from None
     if num_bytes != entry.bytes:
         raise CorruptCheckpoint(f"{path}: {num_bytes} bytes, its manifest says {entry.bytes}; restore it")
     if digest.hexdigest() != entry.sha256:

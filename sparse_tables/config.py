@@ -75,8 +75,7 @@ class TableConfig:
             raise TypeError(f"TableConfig: name must be a str, got {self.name!r}")
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", self.name) or self.name.startswith("."):
             raise ValueError(
-                f"TableConfig: name must be 1 to 100 letters, digits, '_', '-' or '.', not '.' first, "
-                f"got {self.name!r}"
+                f"TableConfig: name must be 1 to 100 letters, digits, '_', '-' or '.', not '.' first, got {self.name!r}"
             )
         for field, low, high in (
             ("dim", 1, 1 << 16),
@@ -95,9 +94,7 @@ class TableConfig:
         for field in ("learning_rate", "scale", "l2", "eps", "initial_accumulator"):
             self._check_number(field)
         if self.learning_rate <= 0:
-            raise ValueError(
-                f"TableConfig {self.name!r}: learning_rate must be positive, got {self.learning_rate}"
-            )
+            raise ValueError(f"TableConfig {self.name!r}: learning_rate must be positive, got {self.learning_rate}")
         self._check_betas()
 
     def _check_integer(self, field: str, low: int, high: int) -> None:
@@ -123,9 +120,7 @@ class TableConfig:
         try:
             first, second = (float(beta) for beta in self.betas)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"TableConfig {self.name!r}: betas must be two floats, got {self.betas!r}"
-            ) from None
+            raise TypeError(f"TableConfig {self.name!r}: betas must be two floats, got {self.betas!r}") from None
         if not (0 <= first < 1 and 0 <= second < 1):
             raise ValueError(f"TableConfig {self.name!r}: betas must be in [0, 1), got {self.betas!r}")
         object.__setattr__(self, "betas", (first, second))

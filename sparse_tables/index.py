@@ -20,7 +20,6 @@ from sparse_tables.kernels import floats_at, kernel, load_word, mix64, prefetch,
 # here.
 CELLS, SHIFT, ROOM, COUNT, IDS, ROWS, STATE, STEPS = range(8)
 FIELDS = 8
-SLABS = {"cells": CELLS, "shift": SHIFT, "ids": IDS, "rows": ROWS, "state": STATE, "steps": STEPS}
 
 # Fields of the table's plan, int64[PLAN_FIELDS]: what the kernels need to know of its config.
 NUM_SHARDS, SHARD_MASK, MIXED, DIM, STATE_WIDTH, INITIAL, KEY, OPTIMIZER = range(8)
@@ -35,7 +34,7 @@ _LOW = 0xFFFFFFFF
 
 
 @kernel
-def shard_of(plan: Any, id: int, mixed: np.uint64) -> int:
+def shard_of(plan: Any, id: int, mixed: np.uint64) -> Any:
     """Return the shard of `id`, whose `mix64` is `mixed`."""
     if plan[SHARD_MASK] >= 0:
         return (np.int64(mixed) if plan[MIXED] else id) & plan[SHARD_MASK]
@@ -46,7 +45,7 @@ def shard_of(plan: Any, id: int, mixed: np.uint64) -> int:
 
 
 @kernel
-def probe(cells: int, shift: int, id: int, mixed: np.uint64) -> int:
+def probe(cells: int, shift: int, id: int, mixed: np.uint64) -> Any:
     """Return the address of the cell that holds `id`, or of the empty one where it would go."""
     mask = (1 << (64 - shift)) - 1
     home = np.int64(mixed >> np.uint64(shift))
@@ -102,9 +101,7 @@ def partition(directory: Any, plan: Any, ids: Any, order: Any, bounds: Any) -> i
 
 
 @kernel
-def enter(
-    directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: Any, shards: Any, uniques: Any
-) -> int:
+def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: Any, shards: Any, uniques: Any) -> int:
     """Find the unique ids of some shards' positions, giving those that are new a row with its initial value.
 
     Parameters
@@ -131,6 +128,7 @@ def enter(
         line = directory[shard]
         cells, shift, room = line[CELLS], line[SHIFT], line[ROOM]
         num_unique = 0
+        occurrences[first:last] = 0
         for start in range(first, last, BLOCK):
             stop = min(start + BLOCK, last)
             for at in range(start, stop):
@@ -149,15 +147,15 @@ def enter(
                     store_word(cell, id)
                     word = slot + 1
                 slot = (word & _LOW) - 1
-                number = word >> 32
-                if number >= num_unique or slots[first + number] != slot:
-                    number = num_unique
-                    num_unique += 1
-                    slots[first + number] = slot
-                    occurrences[first + number] = 0
-                    store_word(cell + 8, (number << 32) | (slot + 1))
+                # Whether an id was here before is as good as random: computed, not branched on.
+                mark = min(word >> 32, num_unique)
+                known = (mark < num_unique) & (slots[first + mark] == slot)
+                number = mark if known else num_unique
+                num_unique += 1 - known
+                slots[first + number] = slot
                 occurrences[first + number] += 1
                 numbers[at] = number
+                store_word(cell + 8, (number << 32) | (slot + 1))
         if first + num_unique < last:
             slots[first + num_unique] = -1
         shards[0] += 1

@@ -70,7 +70,5 @@ def as_out(config: TableConfig, num_ids: int, out: np.ndarray | None) -> np.ndar
     if not isinstance(out, np.ndarray) or out.dtype != np.float32:
         raise TypeError(f"table {config.name!r}: out must be a float32 array")
     if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
-        raise ValueError(
-            f"table {config.name!r}: out must be writable, contiguous, of shape {shape}; got {out.shape}"
-        )
+        raise ValueError(f"table {config.name!r}: out must be writable, contiguous, of shape {shape}; got {out.shape}")
     return out

@@ -10,7 +10,6 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 # nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
@@ -58,15 +57,16 @@ def store_word(typingctx: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def copy_bytes(typingctx: Any, destination: Any, source: Any, num_bytes: Any) -> Any:
-    """Copy `num_bytes` from the address `source` to the address `destination`."""
+def _copy_line(typingctx: Any, destination: Any, source: Any) -> Any:
+    """Copy 64 bytes from the address `source` to the address `destination`, neither of them aligned."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target, origin = (builder.inttoptr(address, _BYTE) for address in args[:2])
-        cgutils.raw_memcpy(builder, target, origin, args[2], 1)
+        line = ir.VectorType(ir.FloatType(), 16).as_pointer()
+        value = builder.load(builder.inttoptr(args[1], line), align=4)
+        builder.store(value, builder.inttoptr(args[0], line), align=4)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
@@ -81,6 +81,19 @@ def _pointer(typingctx: Any, address: Any) -> Any:
 def floats_at(address: int, length: int) -> Any:
     """Return the `length` float32 at `address` as an array that does not own them."""
     return numba.carray(_pointer(address), (length,), np.float32)
+
+
+@kernel
+def copy_floats(destination: int, source: int, length: int) -> None:
+    """Copy `length` float32 from the address `source` to the address `destination`."""
+    whole = length & ~15
+    for column in range(0, whole, 16):
+        _copy_line(destination + 4 * column, source + 4 * column)
+    if whole < length:
+        target = floats_at(destination + 4 * whole, length - whole)
+        origin = floats_at(source + 4 * whole, length - whole)
+        for column in range(length - whole):
+            target[column] = origin[column]
 
 
 @kernel

@@ -1,41 +1,51 @@
-"""Reading rows by id."""
+"""Reading rows by id.
+
+The way from an id to its row waits for memory twice, at the index cell and at the row. So three ids are on their
+way at once: while one row is copied, the row DISTANCE ids ahead is found and prefetched, and the cell as far ahead
+again is prefetched. `approach` and `arrive` are the first two stages; what they learn waits in a ring.
+"""
 
 from typing import Any
 
 import numpy as np
 
 from sparse_tables.draws import draw_row
-from sparse_tables.index import BLOCK, CELLS, DIM, INITIAL, KEY, ROWS, SCALE, SHIFT, probe, shard_of
-from sparse_tables.kernels import copy_bytes, kernel, load_word, mix64, prefetch
+from sparse_tables.index import CELLS, DIM, INITIAL, KEY, ROWS, SCALE, SHIFT, probe, shard_of
+from sparse_tables.kernels import copy_floats, floats_at, kernel, load_word, mix64, prefetch
+
+DISTANCE = 16
+RING = 4 * DISTANCE
+ABSENT, FOREIGN = 0, -1
 
 
 @kernel
-def find_block(directory: Any, plan: Any, ids: Any, bounds: Any, found: Any) -> int:
-    """Find the rows of `ids[start:stop]`, at most BLOCK of them, and prefetch them.
+def approach(directory: Any, plan: Any, id: int, ring: Any, at: int) -> None:
+    """Prefetch the home cell of `id`; its shard and hash wait in `ring` int64[2, RING]."""
+    mixed = mix64(np.uint64(id))
+    shard = shard_of(plan, id, mixed)
+    ring[0, at & (RING - 1)] = shard
+    ring[1, at & (RING - 1)] = np.int64(mixed)
+    prefetch(directory[shard, CELLS] + 16 * np.int64(mixed >> np.uint64(directory[shard, SHIFT] & 63)))
 
-    Fills `found` int64[BLOCK] with their addresses, 0 where an id has no row. Returns the position of an id
-    whose shard is not here, or -1 when there is none.
-    """
-    start, stop = bounds
-    line_bytes = 4 * plan[DIM]
-    for position in range(start, stop):
-        mixed = mix64(np.uint64(ids[position]))
-        shard = shard_of(plan, ids[position], mixed)
-        if directory[shard, CELLS] == 0:
-            return position
-        found[position - start] = shard
-        prefetch(directory[shard, CELLS] + 16 * np.int64(mixed >> np.uint64(directory[shard, SHIFT])))
-    for position in range(start, stop):
-        id = ids[position]
-        shard = found[position - start]
-        cell = probe(directory[shard, CELLS], directory[shard, SHIFT], id, mix64(np.uint64(id)))
-        slot = (load_word(cell + 8) & 0xFFFFFFFF) - 1
-        address = directory[shard, ROWS] + line_bytes * slot if slot >= 0 else 0
-        found[position - start] = address
-        if slot >= 0:
-            for offset in range(0, line_bytes, 64):
-                prefetch(address + offset)
-    return -1
+
+@kernel
+def arrive(directory: Any, plan: Any, id: int, ring: Any, at: int) -> None:
+    """Find and prefetch the row of `id`; its address waits in `ring[0]`, or ABSENT, or FOREIGN."""
+    shard = ring[0, at & (RING - 1)]
+    cells, shift = directory[shard, CELLS], directory[shard, SHIFT]
+    if cells == 0:
+        ring[0, at & (RING - 1)] = FOREIGN
+        return
+    cell = probe(cells, shift, id, np.uint64(ring[1, at & (RING - 1)]))
+    slot = (load_word(cell + 8) & 0xFFFFFFFF) - 1
+    if slot < 0:
+        ring[0, at & (RING - 1)] = ABSENT
+        return
+    row_bytes = 4 * plan[DIM]
+    address = directory[shard, ROWS] + row_bytes * slot
+    ring[0, at & (RING - 1)] = address
+    for offset in range(0, row_bytes, 64):
+        prefetch(address + offset)
 
 
 @kernel
@@ -55,21 +65,26 @@ def gather(directory: Any, plan: Any, rates: Any, ids: Any, part: Any, out: Any,
     int
         How many ids have no row; or `-1 - position` of an id whose shard is not here.
     """
-    found = np.empty(BLOCK, np.int64)
-    line_bytes = 4 * plan[DIM]
+    ring = np.empty((2, RING), np.int64)
     start, stop = part
+    dim = plan[DIM]
     num_missing = 0
-    for first in range(start, stop, BLOCK):
-        last = min(first + BLOCK, stop)
-        foreign = find_block(directory, plan, ids, (first, last), found)
-        if foreign >= 0:
-            return -1 - foreign
-        for position in range(first, last):
-            address = found[position - first]
-            if address != 0:
-                copy_bytes(out.ctypes.data + line_bytes * position, address, line_bytes)
+    for position in range(start - 2 * DISTANCE, stop):
+        if position + 2 * DISTANCE < stop:
+            ahead = position + 2 * DISTANCE
+            approach(directory, plan, ids[ahead], ring, ahead)
+        if position + DISTANCE >= start and position + DISTANCE < stop:
+            ahead = position + DISTANCE
+            arrive(directory, plan, ids[ahead], ring, ahead)
+        if position >= start:
+            address = ring[0, position & (RING - 1)]
+            target = out.ctypes.data + 4 * dim * position
+            if address > 0:
+                copy_floats(target, address, dim)
+            elif address == FOREIGN:
+                return -1 - position
             else:
-                draw_row(out[position], plan[KEY], ids[position], plan[INITIAL], rates[SCALE])
+                draw_row(floats_at(target, dim), plan[KEY], ids[position], plan[INITIAL], rates[SCALE])
                 missing[start + num_missing] = position
                 num_missing += 1
     return num_missing

@@ -15,6 +15,7 @@ as dense Adam moves it; one that a push leaves out keeps its moments.
 import math
 from typing import Any
 
+import numba
 import numpy as np
 
 from sparse_tables.index import (
@@ -63,7 +64,7 @@ def update(
     """
     dim, width = plan[DIM], plan[STATE_WIDTH]
     total = np.empty(dim, np.float32)
-    flat = gradients.reshape(-1)
+    base_gradient, row_bytes = gradients.ctypes.data, 4 * dim
     numbers, slots, ends = uniques[0], uniques[1], uniques[2]
     members = np.empty(bounds[shards[1]] - bounds[shards[0]], np.int64)
     powers = np.ones(3, np.float64)
@@ -79,20 +80,23 @@ def update(
         for number in range(num_unique):
             if number + _AHEAD < num_unique:
                 slot = slots[first + number + _AHEAD]
-                for offset in range(0, 4 * dim, 64):
-                    prefetch(line[ROWS] + 4 * dim * slot + offset)
-                for offset in range(0, 4 * width, 64):
-                    prefetch(line[STATE] + 4 * width * slot + offset)
+                _prefetch(line[ROWS] + row_bytes * slot, row_bytes)
+                _prefetch(line[STATE] + 4 * width * slot, 4 * width)
             end = base + ends[first + number]
             slot = slots[first + number]
-            row = floats_at(line[ROWS] + 4 * dim * slot, dim)
+            row = floats_at(line[ROWS] + row_bytes * slot, dim)
             state = floats_at(line[STATE] + 4 * width * slot, width)
-            count = _sum(total, flat, counts, members[begin:end])
+            _prefetch(base_gradient + row_bytes * members[min(begin + _AHEAD, len(members) - 1)], row_bytes)
+            if end - begin == 1 and rates[L2] == 0.0:
+                gradient = floats_at(base_gradient + row_bytes * members[begin], dim)
+            else:
+                gradient = total
+                _sum(total, base_gradient, members, begin, end)
             if rates[L2] != 0.0:
-                decay = np.float32(rates[L2] * count)
+                decay = np.float32(rates[L2] * _count(counts, members, begin, end))
                 for column in range(dim):
                     total[column] += decay * row[column]
-            _step(plan[OPTIMIZER], rates, row, state, total, line[STEPS] + 8 * slot, powers)
+            _step(plan[OPTIMIZER], rates, row, state, gradient, line[STEPS] + 8 * slot, powers)
             begin = end
 
 
@@ -110,22 +114,41 @@ def _group(numbers: Any, ends: Any, order: Any, members: Any) -> None:
 
 
 @kernel
-def _sum(total: Any, flat: Any, counts: Any, members: Any) -> float:
-    """Sum the members' gradients into `total`, in their order, and return the sum of their counts."""
+def _prefetch(address: int, num_bytes: int) -> None:
+    for offset in range(0, num_bytes, 64):
+        prefetch(address + offset)
+
+
+@kernel
+def _sum(total: Any, gradients: int, members: Any, begin: int, end: int) -> None:
+    """Sum the gradients of `members[begin:end]`, rows at the address `gradients`, into `total`, in order."""
     dim = len(total)
-    offset = members[0] * dim
-    for column in range(dim):
-        total[column] = flat[offset + column]
-    for member in range(1, len(members)):
-        offset = members[member] * dim
+    total[:] = floats_at(gradients + 4 * dim * members[begin], dim)
+    for at in range(begin + 1, end):
+        _prefetch(gradients + 4 * dim * members[min(at + _AHEAD, len(members) - 1)], 4 * dim)
+        # A view, because an index that is itself a sum could be negative for all the compiler knows.
+        gradient = floats_at(gradients + 4 * dim * members[at], dim)
         for column in range(dim):
-            total[column] += flat[offset + column]
+            total[column] += gradient[column]
+
+
+@kernel
+def _count(counts: Any, members: Any, begin: int, end: int) -> float:
     if len(counts) == 0:
-        return np.float64(len(members))
+        return np.float64(end - begin)
     count = 0.0
-    for member in range(len(members)):
-        count += counts[members[member]]
+    for at in range(begin, end):
+        count += counts[members[at]]
     return count
+
+
+# "reassoc" lets the compiler sum in lanes: the order then depends on the processor, never on the threads.
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _squares(gradient: Any) -> Any:
+    square = np.float32(0.0)
+    for column in range(len(gradient)):
+        square += gradient[column] * gradient[column]
+    return square
 
 
 @kernel
@@ -140,10 +163,7 @@ def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps
             state[column] += gradient[column] * gradient[column]
             row[column] -= rate * gradient[column] / (np.sqrt(state[column]) + eps)
     elif optimizer == ROW_ADAGRAD:
-        square = np.float32(0.0)
-        for column in range(dim):
-            square += gradient[column] * gradient[column]
-        state[0] += square / np.float32(dim)
+        state[0] += _squares(gradient) / np.float32(dim)
         factor = rate / (np.sqrt(state[0]) + eps)
         for column in range(dim):
             row[column] -= factor * gradient[column]
@@ -159,9 +179,10 @@ def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps
         rest1, rest2 = np.float32(1.0 - rates[BETA1]), np.float32(1.0 - rates[BETA2])
         rate = np.float32(rates[LEARNING_RATE] / powers[1])
         root = np.float32(1.0 / powers[2])
+        means, squares = state[:dim], state[dim:]
         for column in range(dim):
-            moment = first * state[column] + rest1 * gradient[column]
-            spread = second * state[dim + column] + rest2 * gradient[column] * gradient[column]
-            state[column] = moment
-            state[dim + column] = spread
+            moment = first * means[column] + rest1 * gradient[column]
+            spread = second * squares[column] + rest2 * gradient[column] * gradient[column]
+            means[column] = moment
+            squares[column] = spread
             row[column] -= rate * moment / (np.sqrt(spread) * root + eps)

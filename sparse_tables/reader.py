@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 from sparse_tables.allocator import map_segment, read_published
 from sparse_tables.config import TableConfig
 from sparse_tables.errors import ForeignId
-from sparse_tables.index import SLABS
 from sparse_tables.inputs import as_ids, as_out
 from sparse_tables.lookup import gather
 from sparse_tables.settings import plan_of, rates_of
-from sparse_tables.shard import empty_directory
+from sparse_tables.shard import Slabs, empty_directory
 
 
 class TableReader:
@@ -40,7 +39,7 @@ class TableReader:
     def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
         self._folder, self._name = Path(folder), name
         self._generations: dict[int, int] = {}
-        self._arrays: dict[int, dict[str, np.ndarray]] = {}
+        self._slabs: dict[int, Slabs] = {}
         published = read_published(self._folder, name)
         self.config = TableConfig.from_dict(published["config"])
         self._plan, self._rates = plan_of(self.config), rates_of(self.config)
@@ -54,14 +53,10 @@ class TableReader:
                 self._map(line)
 
     def _map(self, line: dict[str, Any]) -> None:
-        arrays = {
-            name: map_segment(self._folder / file, size) for name, (file, size) in line["segments"].items()
-        }
-        target = self._directory[line["shard"]]
-        target[SLABS["shift"]] = line["shift"]
-        for name, array in arrays.items():
-            target[SLABS[name]] = array.ctypes.data
-        self._arrays[line["shard"]] = arrays
+        num_bytes = Slabs.num_bytes(self.config, line["cells"])
+        slabs = Slabs.cut(self.config, line["cells"], map_segment(self._folder / line["segment"], num_bytes))
+        slabs.enter(self._directory[line["shard"]])
+        self._slabs[line["shard"]] = slabs
         self._generations[line["shard"]] = line["generation"]
 
     def pull(self, ids: ArrayLike, *, out: np.ndarray | None = None) -> np.ndarray:
@@ -78,7 +73,5 @@ class TableReader:
         whole = (0, len(wanted))
         absent = gather(self._directory, self._plan, self._rates, wanted, whole, result, missing)
         if absent < 0:
-            raise ForeignId(
-                f"table {self._name!r}: id {wanted[-1 - absent]} is not in the shards shared here"
-            )
+            raise ForeignId(f"table {self._name!r}: id {wanted[-1 - absent]} is not in the shards shared here")
         return result

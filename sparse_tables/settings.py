@@ -27,6 +27,4 @@ def rates_of(config: TableConfig) -> np.ndarray:
     """Return float64[RATE_FIELDS], a config's real numbers as the kernels take them."""
     assert config.eps is not None
     accumulator = config.initial_accumulator if "adagrad" in config.optimizer else 0.0
-    return np.array(
-        [config.scale, config.learning_rate, config.l2, config.eps, *config.betas, accumulator], np.float64
-    )
+    return np.array([config.scale, config.learning_rate, config.l2, config.eps, *config.betas, accumulator], np.float64)

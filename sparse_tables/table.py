@@ -211,9 +211,7 @@ class LocalTable:
         wanted = as_ids(self._config, ids)
         bags = as_bags(self._config, indptr, len(wanted))
         if mode not in MODES:
-            raise ValueError(
-                f"table {self._config.name!r}: mode must be one of {', '.join(MODES)}, got {mode!r}"
-            )
+            raise ValueError(f"table {self._config.name!r}: mode must be one of {', '.join(MODES)}, got {mode!r}")
         if weights is not None and mode != "sum":
             raise ValueError(f"table {self._config.name!r}: weights go with mode 'sum', got mode {mode!r}")
         factors = as_weights(self._config, weights, len(wanted))
@@ -394,9 +392,7 @@ def _checked_shards(config: TableConfig, shards: Iterable[int] | None) -> list[i
     numbers = sorted(range(config.num_shards) if shards is None else (int(shard) for shard in shards))
     for number in numbers:
         if not 0 <= number < config.num_shards:
-            raise ValueError(
-                f"table {config.name!r}: shards must be in 0..{config.num_shards - 1}, got {number}"
-            )
+            raise ValueError(f"table {config.name!r}: shards must be in 0..{config.num_shards - 1}, got {number}")
     if len(set(numbers)) != len(numbers):
         raise ValueError(f"table {config.name!r}: shards holds one twice: {numbers}")
     return numbers
