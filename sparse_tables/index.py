@@ -45,29 +45,34 @@ def shard_of(plan: Any, id: int, mixed: np.uint64) -> Any:
 
 
 @kernel
-def probe(cells: int, shift: int, id: int, mixed: np.uint64) -> Any:
+def home(line: Any, mixed: np.uint64) -> Any:
+    """Return the address of the cell where the search for an id starts, given its `mix64`."""
+    return line[CELLS] + 16 * np.int64(mixed >> np.uint64(line[SHIFT]))
+
+
+@kernel
+def probe(line: Any, id: int, mixed: np.uint64) -> Any:
     """Return the address of the cell that holds `id`, or of the empty one where it would go."""
-    mask = (1 << (64 - shift)) - 1
-    home = np.int64(mixed >> np.uint64(shift))
-    while True:
-        cell = cells + 16 * home
-        if load_word(cell + 8) == 0 or load_word(cell) == id:
-            return cell
-        home = (home + 1) & mask
+    cell = home(line, mixed)
+    end = line[CELLS] + (16 << (64 - line[SHIFT]))
+    while load_word(cell + 8) != 0 and load_word(cell) != id:
+        cell += 16
+        if cell == end:
+            cell = line[CELLS]
+    return cell
 
 
 @kernel
 def fill_index(line: Any) -> bool:
     """Enter the ids of a shard's slots into its cells, all empty; False when an id is there twice."""
-    cells, shift = line[CELLS], line[SHIFT]
     for start in range(0, line[COUNT], BLOCK):
         stop = min(start + BLOCK, line[COUNT])
         for slot in range(start, stop):
             mixed = mix64(np.uint64(load_word(line[IDS] + 8 * slot)))
-            prefetch(cells + 16 * np.int64(mixed >> np.uint64(shift)))
+            prefetch(home(line, mixed))
         for slot in range(start, stop):
             id = load_word(line[IDS] + 8 * slot)
-            cell = probe(cells, shift, id, mix64(np.uint64(id)))
+            cell = probe(line, id, mix64(np.uint64(id)))
             if load_word(cell + 8) != 0:
                 return False
             store_word(cell, id)
@@ -126,7 +131,6 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
         shard = shards[0]
         first, last = bounds[shard], bounds[shard + 1]
         line = directory[shard]
-        cells, shift, room = line[CELLS], line[SHIFT], line[ROOM]
         num_unique = 0
         occurrences[first:last] = 0
         for start in range(first, last, BLOCK):
@@ -134,14 +138,14 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
             for at in range(start, stop):
                 mixed = mix64(np.uint64(ids[order[at]]))
                 homes[at - start] = mixed
-                prefetch(cells + 16 * np.int64(mixed >> np.uint64(shift)))
+                prefetch(home(line, mixed))
             for at in range(start, stop):
                 id = ids[order[at]]
-                cell = probe(cells, shift, id, homes[at - start])
+                cell = probe(line, id, homes[at - start])
                 word = load_word(cell + 8)
                 if word == 0:
                     slot = line[COUNT]
-                    if slot == room:
+                    if slot == line[ROOM]:
                         return shard
                     _add_row(line, plan, rates, slot, id)
                     store_word(cell, id)

@@ -70,6 +70,20 @@ def _copy_line(typingctx: Any, destination: Any, source: Any) -> Any:
 
 
 @intrinsic
+def _add_line(typingctx: Any, destination: Any, source: Any) -> Any:
+    """Add 16 float32 at the address `source` to those at `destination`, neither of them aligned."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line = ir.VectorType(ir.FloatType(), 16).as_pointer()
+        target = builder.inttoptr(args[0], line)
+        value = builder.load(builder.inttoptr(args[1], line), align=4)
+        builder.store(builder.fadd(builder.load(target, align=4), value), target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
 def _pointer(typingctx: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], _BYTE)
@@ -94,6 +108,26 @@ def copy_floats(destination: int, source: int, length: int) -> None:
         origin = floats_at(source + 4 * whole, length - whole)
         for column in range(length - whole):
             target[column] = origin[column]
+
+
+@kernel
+def add_floats(destination: int, source: int, length: int) -> None:
+    """Add `length` float32 at the address `source` to those at the address `destination`."""
+    whole = length & ~15
+    for column in range(0, whole, 16):
+        _add_line(destination + 4 * column, source + 4 * column)
+    if whole < length:
+        target = floats_at(destination + 4 * whole, length - whole)
+        origin = floats_at(source + 4 * whole, length - whole)
+        for column in range(length - whole):
+            target[column] += origin[column]
+
+
+@kernel
+def prefetch_bytes(address: int, num_bytes: int) -> None:
+    """Prefetch the lines of `num_bytes` from `address` on."""
+    for offset in range(0, num_bytes, 64):
+        prefetch(address + offset)
 
 
 @kernel

@@ -1,8 +1,8 @@
 """Reading rows by id.
 
-The way from an id to its row waits for memory twice, at the index cell and at the row. So three ids are on their
-way at once: while one row is copied, the row DISTANCE ids ahead is found and prefetched, and the cell as far ahead
-again is prefetched. `approach` and `arrive` are the first two stages; what they learn waits in a ring.
+The way from an id to its row waits for memory twice, at the index cell and at the row. So ids go in blocks of 64:
+one pass prefetches their cells, the next finds and prefetches their rows, a third copies. The answers are those of
+one id at a time; the waits overlap.
 """
 
 from typing import Any
@@ -10,42 +10,51 @@ from typing import Any
 import numpy as np
 
 from sparse_tables.draws import draw_row
-from sparse_tables.index import CELLS, DIM, INITIAL, KEY, ROWS, SCALE, SHIFT, probe, shard_of
+from sparse_tables.index import BLOCK, CELLS, DIM, INITIAL, KEY, ROWS, SCALE, home, probe, shard_of
 from sparse_tables.kernels import copy_floats, floats_at, kernel, load_word, mix64, prefetch
 
-DISTANCE = 16
-RING = 4 * DISTANCE
-ABSENT, FOREIGN = 0, -1
+ABSENT = 0
 
 
 @kernel
-def approach(directory: Any, plan: Any, id: int, ring: Any, at: int) -> None:
-    """Prefetch the home cell of `id`; its shard and hash wait in `ring` int64[2, RING]."""
-    mixed = mix64(np.uint64(id))
-    shard = shard_of(plan, id, mixed)
-    ring[0, at & (RING - 1)] = shard
-    ring[1, at & (RING - 1)] = np.int64(mixed)
-    prefetch(directory[shard, CELLS] + 16 * np.int64(mixed >> np.uint64(directory[shard, SHIFT] & 63)))
+def find_block(directory: Any, plan: Any, ids: Any, block: Any, places: Any) -> int:
+    """Find the rows of `ids[start:stop]`, at most BLOCK of them, and prefetch them.
 
+    Parameters
+    ----------
+    block : (int, int)
+        Start and stop.
+    places : int64[2, BLOCK]
+        `places[0]` is filled with the rows' addresses, ABSENT where an id has no row.
 
-@kernel
-def arrive(directory: Any, plan: Any, id: int, ring: Any, at: int) -> None:
-    """Find and prefetch the row of `id`; its address waits in `ring[0]`, or ABSENT, or FOREIGN."""
-    shard = ring[0, at & (RING - 1)]
-    cells, shift = directory[shard, CELLS], directory[shard, SHIFT]
-    if cells == 0:
-        ring[0, at & (RING - 1)] = FOREIGN
-        return
-    cell = probe(cells, shift, id, np.uint64(ring[1, at & (RING - 1)]))
-    slot = (load_word(cell + 8) & 0xFFFFFFFF) - 1
-    if slot < 0:
-        ring[0, at & (RING - 1)] = ABSENT
-        return
+    Returns
+    -------
+    int
+        The position of an id whose shard is not here, or -1.
+    """
+    start, stop = block
     row_bytes = 4 * plan[DIM]
-    address = directory[shard, ROWS] + row_bytes * slot
-    ring[0, at & (RING - 1)] = address
-    for offset in range(0, row_bytes, 64):
-        prefetch(address + offset)
+    for at in range(stop - start):
+        id = ids[start + at]
+        mixed = mix64(np.uint64(id))
+        shard = shard_of(plan, id, mixed)
+        if directory[shard, CELLS] == 0:
+            return start + at
+        places[0, at] = shard
+        places[1, at] = np.int64(mixed)
+        prefetch(home(directory[shard], mixed))
+    for at in range(stop - start):
+        shard = places[0, at]
+        cell = probe(directory[shard], ids[start + at], np.uint64(places[1, at]))
+        slot = (load_word(cell + 8) & 0xFFFFFFFF) - 1
+        if slot < 0:
+            places[0, at] = ABSENT
+            continue
+        address = directory[shard, ROWS] + row_bytes * slot
+        places[0, at] = address
+        for offset in range(0, row_bytes, 64):
+            prefetch(address + offset)
+    return -1
 
 
 @kernel
@@ -65,26 +74,20 @@ def gather(directory: Any, plan: Any, rates: Any, ids: Any, part: Any, out: Any,
     int
         How many ids have no row; or `-1 - position` of an id whose shard is not here.
     """
-    ring = np.empty((2, RING), np.int64)
-    start, stop = part
+    places = np.empty((2, BLOCK), np.int64)
     dim = plan[DIM]
     num_missing = 0
-    for position in range(start - 2 * DISTANCE, stop):
-        if position + 2 * DISTANCE < stop:
-            ahead = position + 2 * DISTANCE
-            approach(directory, plan, ids[ahead], ring, ahead)
-        if position + DISTANCE >= start and position + DISTANCE < stop:
-            ahead = position + DISTANCE
-            arrive(directory, plan, ids[ahead], ring, ahead)
-        if position >= start:
-            address = ring[0, position & (RING - 1)]
-            target = out.ctypes.data + 4 * dim * position
-            if address > 0:
-                copy_floats(target, address, dim)
-            elif address == FOREIGN:
-                return -1 - position
+    for start in range(part[0], part[1], BLOCK):
+        stop = min(start + BLOCK, part[1])
+        foreign = find_block(directory, plan, ids, (start, stop), places)
+        if foreign >= 0:
+            return -1 - foreign
+        for at in range(stop - start):
+            target = out.ctypes.data + 4 * dim * (start + at)
+            if places[0, at] != ABSENT:
+                copy_floats(target, places[0, at], dim)
             else:
-                draw_row(floats_at(target, dim), plan[KEY], ids[position], plan[INITIAL], rates[SCALE])
-                missing[start + num_missing] = position
+                draw_row(floats_at(target, dim), plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
+                missing[part[0] + num_missing] = start + at
                 num_missing += 1
     return num_missing

@@ -31,10 +31,22 @@ from sparse_tables.index import (
     STATE_WIDTH,
     STEPS,
 )
-from sparse_tables.kernels import floats_at, kernel, load_word, prefetch, store_word
+from sparse_tables.kernels import add_floats, copy_floats, floats_at, kernel, load_word, prefetch_bytes, store_word
 
 SGD, ADAGRAD, ROW_ADAGRAD, ADAM = range(4)
 _AHEAD = 8
+
+
+def adam_corrections(learning_rate: float, betas: tuple[float, float], num_steps: int) -> np.ndarray:
+    """Return float32[num_steps, 2]: for step t, `learning_rate / (1 - b1**t)` and `1 / sqrt(1 - b2**t)`.
+
+    A power costs as much as a row's update. Row 0 is not for use.
+    """
+    steps = np.arange(num_steps, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        rates = learning_rate / (1.0 - betas[0] ** steps)
+        roots = 1.0 / np.sqrt(1.0 - betas[1] ** steps)
+    return np.stack([rates, roots], axis=1).astype(np.float32)
 
 
 @kernel
@@ -48,6 +60,7 @@ def update(
     bounds: Any,
     shards: Any,
     uniques: Any,
+    corrections: Any,
 ) -> None:
     """Sum the gradients of each unique row of some shards and apply the table's optimizer to it once.
 
@@ -61,13 +74,14 @@ def update(
         The first shard and the end of the range.
     uniques : int64[3, n]
         What `enter` filled. Its third row is used up.
+    corrections : float32[t, 2]
+        Adam's rates and roots by step; see `adam_corrections`.
     """
     dim, width = plan[DIM], plan[STATE_WIDTH]
     total = np.empty(dim, np.float32)
     base_gradient, row_bytes = gradients.ctypes.data, 4 * dim
     numbers, slots, ends = uniques[0], uniques[1], uniques[2]
     members = np.empty(bounds[shards[1]] - bounds[shards[0]], np.int64)
-    powers = np.ones(3, np.float64)
     for shard in range(shards[0], shards[1]):
         first, last = bounds[shard], bounds[shard + 1]
         line = directory[shard]
@@ -80,13 +94,13 @@ def update(
         for number in range(num_unique):
             if number + _AHEAD < num_unique:
                 slot = slots[first + number + _AHEAD]
-                _prefetch(line[ROWS] + row_bytes * slot, row_bytes)
-                _prefetch(line[STATE] + 4 * width * slot, 4 * width)
+                prefetch_bytes(line[ROWS] + row_bytes * slot, row_bytes)
+                prefetch_bytes(line[STATE] + 4 * width * slot, 4 * width)
             end = base + ends[first + number]
             slot = slots[first + number]
             row = floats_at(line[ROWS] + row_bytes * slot, dim)
             state = floats_at(line[STATE] + 4 * width * slot, width)
-            _prefetch(base_gradient + row_bytes * members[min(begin + _AHEAD, len(members) - 1)], row_bytes)
+            prefetch_bytes(base_gradient + row_bytes * members[min(begin + _AHEAD, len(members) - 1)], row_bytes)
             if end - begin == 1 and rates[L2] == 0.0:
                 gradient = floats_at(base_gradient + row_bytes * members[begin], dim)
             else:
@@ -96,7 +110,7 @@ def update(
                 decay = np.float32(rates[L2] * _count(counts, members, begin, end))
                 for column in range(dim):
                     total[column] += decay * row[column]
-            _step(plan[OPTIMIZER], rates, row, state, gradient, line[STEPS] + 8 * slot, powers)
+            _step(plan[OPTIMIZER], rates, row, state, gradient, line[STEPS] + 8 * slot, corrections)
             begin = end
 
 
@@ -114,22 +128,13 @@ def _group(numbers: Any, ends: Any, order: Any, members: Any) -> None:
 
 
 @kernel
-def _prefetch(address: int, num_bytes: int) -> None:
-    for offset in range(0, num_bytes, 64):
-        prefetch(address + offset)
-
-
-@kernel
 def _sum(total: Any, gradients: int, members: Any, begin: int, end: int) -> None:
     """Sum the gradients of `members[begin:end]`, rows at the address `gradients`, into `total`, in order."""
-    dim = len(total)
-    total[:] = floats_at(gradients + 4 * dim * members[begin], dim)
+    row_bytes, last = 4 * len(total), len(members) - 1
+    copy_floats(total.ctypes.data, gradients + row_bytes * members[begin], len(total))
     for at in range(begin + 1, end):
-        _prefetch(gradients + 4 * dim * members[min(at + _AHEAD, len(members) - 1)], 4 * dim)
-        # A view, because an index that is itself a sum could be negative for all the compiler knows.
-        gradient = floats_at(gradients + 4 * dim * members[at], dim)
-        for column in range(dim):
-            total[column] += gradient[column]
+        prefetch_bytes(gradients + row_bytes * members[min(at + _AHEAD, last)], row_bytes)
+        add_floats(total.ctypes.data, gradients + row_bytes * members[at], len(total))
 
 
 @kernel
@@ -152,7 +157,7 @@ def _squares(gradient: Any) -> Any:
 
 
 @kernel
-def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps: int, powers: Any) -> None:
+def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps: int, corrections: Any) -> None:
     rate, eps = np.float32(rates[LEARNING_RATE]), np.float32(rates[EPS])
     dim = len(row)
     if optimizer == SGD:
@@ -170,15 +175,13 @@ def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps
     else:
         step = load_word(steps) + 1
         store_word(steps, step)
-        # Rows of one push often share their step, and a power costs as much as the row.
-        if powers[0] != step or step == 1:
-            powers[0] = step
-            powers[1] = 1.0 - math.pow(rates[BETA1], np.float64(step))
-            powers[2] = math.sqrt(1.0 - math.pow(rates[BETA2], np.float64(step)))
+        if step < len(corrections):
+            rate, root = corrections[step, 0], corrections[step, 1]
+        else:
+            rate = np.float32(rates[LEARNING_RATE] / (1.0 - math.pow(rates[BETA1], step)))
+            root = np.float32(1.0 / math.sqrt(1.0 - math.pow(rates[BETA2], step)))
         first, second = np.float32(rates[BETA1]), np.float32(rates[BETA2])
         rest1, rest2 = np.float32(1.0 - rates[BETA1]), np.float32(1.0 - rates[BETA2])
-        rate = np.float32(rates[LEARNING_RATE] / powers[1])
-        root = np.float32(1.0 / powers[2])
         means, squares = state[:dim], state[dim:]
         for column in range(dim):
             moment = first * means[column] + rest1 * gradient[column]

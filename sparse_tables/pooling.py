@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from sparse_tables.draws import draw_row
-from sparse_tables.index import DIM, INITIAL, KEY, SCALE
-from sparse_tables.kernels import floats_at, kernel
-from sparse_tables.lookup import DISTANCE, FOREIGN, RING, approach, arrive
+from sparse_tables.index import BLOCK, DIM, INITIAL, KEY, SCALE
+from sparse_tables.kernels import add_floats, floats_at, kernel
+from sparse_tables.lookup import ABSENT, find_block
 
 SUM, MEAN = range(2)
 MODES = ("sum", "mean")
@@ -45,37 +45,33 @@ def pool(
         How many ids have no row; or `-1 - position` of an id whose shard is not here.
     """
     dim = plan[DIM]
-    ring = np.empty((2, RING), np.int64)
+    places = np.empty((2, BLOCK), np.int64)
     drawn = np.empty(dim, np.float32)
-    start, stop = indptr[part[0]], indptr[part[1]]
+    begin, end = indptr[part[0]], indptr[part[1]]
     num_missing = 0
     bag = part[0]
     out[part[0] : part[1]] = np.float32(0.0)
-    for position in range(start - 2 * DISTANCE, stop):
-        if position + 2 * DISTANCE < stop:
-            ahead = position + 2 * DISTANCE
-            approach(directory, plan, ids[ahead], ring, ahead)
-        if position + DISTANCE >= start and position + DISTANCE < stop:
-            ahead = position + DISTANCE
-            arrive(directory, plan, ids[ahead], ring, ahead)
-        if position < start:
-            continue
-        while position >= indptr[bag + 1]:
-            bag += 1
-        address = ring[0, position & (RING - 1)]
-        if address > 0:
-            row = floats_at(address, dim)
-        elif address == FOREIGN:
-            return -1 - position
-        else:
-            draw_row(drawn, plan[KEY], ids[position], plan[INITIAL], rates[SCALE])
-            missing[start + num_missing] = position
-            num_missing += 1
-            row = drawn
-        weight = weights[position] if len(weights) > 0 else np.float32(1.0)
-        total = floats_at(out.ctypes.data + 4 * dim * bag, dim)
-        for column in range(dim):
-            total[column] += weight * row[column]
+    for start in range(begin, end, BLOCK):
+        stop = min(start + BLOCK, end)
+        foreign = find_block(directory, plan, ids, (start, stop), places)
+        if foreign >= 0:
+            return -1 - foreign
+        for at in range(stop - start):
+            while start + at >= indptr[bag + 1]:
+                bag += 1
+            address = places[0, at]
+            if address == ABSENT:
+                draw_row(drawn, plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
+                missing[begin + num_missing] = start + at
+                num_missing += 1
+                address = drawn.ctypes.data
+            target = out.ctypes.data + 4 * dim * bag
+            if len(weights) == 0:
+                add_floats(target, address, dim)
+            else:
+                row, total = floats_at(address, dim), floats_at(target, dim)
+                for column in range(dim):
+                    total[column] += weights[start + at] * row[column]
     if mode == MEAN:
         for bag in range(part[0], part[1]):
             size = indptr[bag + 1] - indptr[bag]

@@ -15,13 +15,15 @@ from sparse_tables.index import enter, partition
 from sparse_tables.inputs import as_bags, as_counts, as_gradients, as_ids, as_out, as_weights
 from sparse_tables.kernels import num_threads, run_parts
 from sparse_tables.lookup import gather
-from sparse_tables.optimizers import update
+from sparse_tables.optimizers import adam_corrections, update
 from sparse_tables.pooling import MODES, pool
 from sparse_tables.settings import plan_of, rates_of
 from sparse_tables.shard import Shard, empty_directory
 
 # Fewer ids than this are not worth waking a thread for.
 _GRAIN = 1 << 13
+# Up to this step a row's Adam corrections are looked up, and computed after.
+_ADAM_STEPS = 1 << 14
 
 
 class Table(Protocol):
@@ -95,6 +97,8 @@ class LocalTable:
         self._pool: ThreadPoolExecutor | None = None
         self._directory = empty_directory(config.num_shards)
         self._plan, self._rates = plan_of(config), rates_of(config)
+        num_steps = _ADAM_STEPS if config.counts_steps else 0
+        self._corrections = adam_corrections(config.learning_rate, config.betas, num_steps)
         self._shards: dict[int, Shard] = {}
         for number in _checked_shards(config, shards):
             self._shards[number] = Shard(number, config, allocator, self._directory[number])
@@ -282,6 +286,7 @@ class LocalTable:
                 bounds,
                 shards,
                 uniques,
+                self._corrections,
             )
 
         self._run_shards(call, bounds)
