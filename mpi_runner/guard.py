@@ -97,6 +97,9 @@ def status_of(error: BaseException) -> int:
 def report(error: BaseException, transport: Transport) -> None:
     """Print what went wrong on this rank to stderr: a line for a user's error, a traceback for the rest."""
     name = f"rank {transport.rank}: " if transport.size > 1 else ""
+    if isinstance(error, KeyboardInterrupt):
+        say(f"{name}interrupted")
+        return
     if isinstance(error, expected_errors()):
         say(one_line(error) if isinstance(error, RankTimeout) else name + one_line(error))
         return

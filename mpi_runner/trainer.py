@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from mpi_runner import checkpoint, held_out
+from mpi_runner import checkpoint, held_out, launch
 from mpi_runner import config as configuration
 from mpi_runner.client import RemoteTable
 from mpi_runner.config import Config
@@ -56,7 +56,10 @@ class Trainer:
         self.transport = transport
         self.threads = threads
         self.options: ModelOptions = together(transport, lambda: model_options(config), what="the options")
-        self.store: GraphStore = together(transport, self._open_store, what="opening the store")
+        # One rank of each node opens first: it rebuilds what the store derives, should that be missing.
+        first = launch.local_rank() == 0
+        store = together(transport, lambda: self._open_store() if first else None, what="opening the store")
+        self.store: GraphStore = together(transport, lambda: store or self._open_store(), what="opening the store")
         self.held_out = self._share_held_out()
         self.folder: RunFolder | None = self._make_folder()
         self.progress = Progress(shown=transport.rank == 0 and not quiet)

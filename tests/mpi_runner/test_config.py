@@ -29,6 +29,7 @@ seed = 2020
 [run]
 dir = "runs/gowalla"
 """
+EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = tomllib.loads(ISSUE)
 
 
@@ -55,6 +56,13 @@ def test_the_configuration_of_the_issue_is_read_as_written(tmp_path: Path) -> No
         3,
         2020,
     )
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
+def test_an_example_is_read(path: Path) -> None:
+    values = tomllib.loads(path.read_text("utf-8"))
+    if "model" in values:  # Others are schemas of stores.
+        assert config.load(path).train.policy == "sync"
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

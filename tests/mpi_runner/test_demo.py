@@ -33,8 +33,9 @@ def test_an_oracle_that_knows_the_groups_has_the_stated_recall() -> None:
 
 
 @pytest.mark.mpi
-def test_the_demonstration_ends_near_the_best_possible_and_can_be_repeated(gossamer, tmp_path: Path) -> None:
-    for _ in range(2):
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_the_demonstration_ends_near_the_best_possible_however_often(gossamer, tmp_path: Path, times: int) -> None:
+    for _ in range(times):
         done = gossamer("demo", "--dir", tmp_path / "demo", "--json")
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)

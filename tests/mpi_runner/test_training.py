@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from tests.mpi_runner.planted import make_store, write_config
 MODELS = [
     pytest.param({"model__name": "bpr"}, id="bpr"),
     pytest.param({"model__name": "lightgcn"}, id="lightgcn"),
-    pytest.param({"model__name": "lightgcn", "train__loss": "softmax"}, id="lightgcn-softmax"),
+    pytest.param({"model__name": "lightgcn", "train__loss": "softmax"}, id="lightgcn-softmax", marks=pytest.mark.long),
+    pytest.param({"model__name": "bpr", "train__optimizer": "row_adagrad"}, id="bpr-adagrad", marks=pytest.mark.long),
 ]
 
 
@@ -153,15 +155,15 @@ def test_plain_mpiexec_uses_the_ranks_it_has(data: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("num_ranks", [1, 2])
 @pytest.mark.parametrize(
-    ("keys", "status", "words"),
+    ("num_ranks", "keys", "status", "words"),
     [
-        ({"data__store": "/nowhere.store"}, 1, "/nowhere.store"),
-        ({"data__edge_type": "user:buys:item"}, 1, "user:buys:item"),
-        ({"data__test": "/nowhere.csv"}, 1, "/nowhere.csv"),
-        ({"data__test": "user:buys:item"}, 1, "user:buys:item"),
-        ({"train__similarity": "cosine"}, 2, "similarity"),
+        (1, {"data__store": "/nowhere.store"}, 1, "/nowhere.store"),
+        (3, {"data__store": "/nowhere.store"}, 1, "/nowhere.store"),
+        (2, {"data__edge_type": "user:buys:item"}, 1, "user:buys:item"),
+        (2, {"data__test": "/nowhere.csv"}, 1, "/nowhere.csv"),
+        (1, {"data__test": "user:buys:item"}, 1, "user:buys:item"),
+        (2, {"train__similarity": "cosine"}, 2, "similarity"),
     ],
 )
 def test_a_users_mistake_is_one_line_whatever_the_ranks(
@@ -173,6 +175,12 @@ def test_a_users_mistake_is_one_line_whatever_the_ranks(
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.mpi
+def test_ranks_that_find_no_arena_make_it_once(gossamer, tmp_path: Path) -> None:
+    shutil.rmtree(make_store(tmp_path) / "arena")
+    assert len(train(gossamer, write_config(tmp_path / "c.toml", tmp_path / "run", tmp_path), 3)) == 3
 
 
 def test_training_without_held_out_edges_gives_no_scores(gossamer, data: Path, tmp_path: Path) -> None:
