@@ -1,11 +1,13 @@
 """The configuration: a mistake is named, a default filled in, and what is written reads back equal."""
 
+import dataclasses
 import tomllib
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
+from models import ModelOptions
 from mpi_runner import config
 from mpi_runner.errors import ConfigError
 
@@ -144,3 +146,11 @@ def test_what_is_written_reads_back_equal(tmp_path: Path) -> None:
     assert config.load(tmp_path / "b.toml") == first
     assert first.data.test.path.endswith('odd "name"\\\t\u00e9\x7f.csv')  # type: ignore[union-attr]
     assert first.train.num_negatives == 7
+
+
+def test_every_option_of_a_model_is_a_key_with_the_same_default() -> None:
+    keys = {**config.to_dict(config.parse(VALUES))["model"], **config.to_dict(config.parse(VALUES))["train"]}
+    defaults = config.to_dict(config.parse({**VALUES, "model": {"name": "bpr"}, "train": {}}))
+    for field in dataclasses.fields(ModelOptions):
+        assert field.name in keys
+        assert {**defaults["model"], **defaults["train"]}[field.name] == field.default
