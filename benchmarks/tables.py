@@ -1,7 +1,7 @@
 """Pull and push of embedding rows, against torch's sparse optimizers and `numpy.take`.
 
-Run `python -m benchmarks.tables`. torch is looked for in the environment that `GOSSAMER_PEER_TORCH` names, or in
-`.venv-torch`, and skipped with a message where neither is there.
+Run `python -m benchmarks.tables`. torch is looked for in the environment that `GOSSAMER_PEER_TORCH` names, or
+in `.venv-torch`, and skipped with a message where neither is there.
 """
 
 import argparse
@@ -19,7 +19,7 @@ BAG = 16
 
 
 def zipf_ids(generator: np.random.Generator, num_rows: int, shape: tuple[int, int]) -> np.ndarray:
-    """Return int64 ids below `num_rows`, id of rank k drawn with probability proportional to 1/k, ranks shuffled."""
+    """Return int64 ids below `num_rows`, the k-th most frequent with probability proportional to 1/k."""
     weights = np.cumsum(1.0 / np.arange(1, num_rows + 1))
     ranks = np.searchsorted(weights, generator.random(shape) * weights[-1])
     return generator.permutation(num_rows)[ranks]
@@ -82,7 +82,7 @@ class Workload:
             self.table.pull_pooled(ids, self.indptr)
 
     def check(self, peer: harness.Peer | None, folder: Path) -> None:
-        """Compare the rows after a first push with the oracle's, and torch's where its optimizer is the same."""
+        """Compare the rows after a first push with the oracle's, torch's too where its optimizer is the same."""
         expected = oracle(self.rows, self.ids[0], self.gradients, self.optimizer)
         self.table.push(self.ids[0], self.gradients)
         np.testing.assert_allclose(self.table.pull(self.ids[0]), expected, rtol=1e-3, atol=2e-4)
