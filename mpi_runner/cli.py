@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -58,17 +59,17 @@ def train(config: str, ranks: int | None, as_json: bool) -> None:
 
     Example: gossamer train gowalla.toml -n 2
     """
-    from mpi_runner import config as configuration
-
-    checked = configuration.load(config)
     found = launch.world_size()
     if not found and ranks is not None and ranks > 1:
+        from mpi_runner import config as configuration
+
+        configuration.load(config)
         launch.replace_process(ranks, ["train", config, *(["--json"] if as_json else [])])
     if found and ranks not in (None, found) and launch.world_rank() == 0:
         click.echo(f"gossamer: mpiexec started {found} ranks; -n {ranks} is not used", err=True)
     from mpi_runner import job
 
-    _leave(job.train(checked, as_json=as_json))
+    _leave(job.train(config, as_json=as_json))
 
 
 @group.command()
@@ -183,8 +184,22 @@ def _status(call: Callable[[], Any]) -> int:
         return 1
     except Exception as error:
         if not isinstance(error, _expected()):
+            if launch.world_size() > 1:
+                return _abort(error)
             raise
         return _fail(1, f"gossamer: {' '.join(str(error).split()) or type(error).__name__}")
+
+
+def _abort(error: Exception) -> int:
+    """End all ranks for a failure outside what `guard.run` watches, such as a package that this rank lacks."""
+    from mpi_runner import guard
+    from mpi_runner.transport import Transport
+
+    transport = Transport.world()
+    guard.report(error, transport)
+    time.sleep(guard.ABORT_SECONDS)
+    transport.abort(1)
+    return 1
 
 
 def _expected() -> tuple[type[Exception], ...]:

@@ -16,13 +16,15 @@ ABORT_SECONDS = 0.5
 class AgreedFailure(RunError):
     """A failure that all ranks know of: rank 0 reports it and every rank ends by itself."""
 
-    def __init__(self, problems: list[tuple[int, str]], status: int = 1) -> None:
+    def __init__(self, problems: list[tuple[int, str]], num_ranks: int, status: int = 1) -> None:
         self.problems = problems
         self.status = status
-        first = problems[0][1]
-        same = all(text == first for _, text in problems)
-        texts = [first] if same else [f"rank {rank}: {text}" for rank, text in problems]
-        super().__init__("; ".join(texts))
+        ranks = [rank for rank, _ in problems]
+        texts = {text for _, text in problems}
+        # What all ranks met, or rank 0 did for all, is no matter of ranks.
+        shared = len(texts) == 1 and (len(ranks) == num_ranks or ranks == [0])
+        named = [f"rank {rank}: {text}" for rank, text in problems]
+        super().__init__("; ".join(texts if shared else named))
 
 
 def expected_errors() -> tuple[type[Exception], ...]:
@@ -62,7 +64,7 @@ def together(transport: Transport, call: Callable[[], Any], *, what: str) -> Any
     problems = transport.agree(problem, what=what)
     if problems:
         status = max(int(text[0]) for _, text in problems)
-        raise AgreedFailure([(rank, text[2:]) for rank, text in problems], status)
+        raise AgreedFailure([(rank, text[2:]) for rank, text in problems], transport.size, status)
     return result
 
 

@@ -5,20 +5,41 @@ import sys
 import time
 from typing import Any
 
+from mpi_runner import config as configuration
 from mpi_runner import guard, launch
 from mpi_runner.config import Config
 from mpi_runner.transport import Transport
 from mpi_runner.warm_up import warm_up
 
 
-def train(config: Config, *, as_json: bool = False) -> int:
-    """Train on the ranks that `mpiexec` started, or in this process alone; return the exit status.
+def train(path: str, *, as_json: bool = False) -> int:
+    """Train by a configuration file on the ranks that `mpiexec` started, or in this process alone.
 
     Rank 0 prints the result on stdout. Collective.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Raises
+    ------
+    ConfigError
+        In a single process, if the file cannot be used. Several ranks report it and return a status.
     """
-    alone = launch.world_size() <= 1
-    transport = Transport(timeout=config.run.timeout) if alone else Transport.world(timeout=config.run.timeout)
-    return guard.run(transport, lambda: _train(config, transport, as_json))
+    if launch.world_size() <= 1:
+        config = configuration.load(path)
+        transport = Transport(timeout=config.run.timeout)
+        return guard.run(transport, lambda: _train(config, transport, as_json))
+    # MPI first: the others wait in it for this rank, and only through it can a failure end them.
+    transport = Transport.world()
+    return guard.run(transport, lambda: _train_together(path, transport, as_json))
+
+
+def _train_together(path: str, transport: Transport, as_json: bool) -> int:
+    config: Config = guard.together(transport, lambda: configuration.load(path), what="the configuration")
+    transport.timeout = config.run.timeout
+    return _train(config, transport, as_json)
 
 
 def _train(config: Config, transport: Transport, as_json: bool) -> int:
@@ -32,15 +53,8 @@ def _train(config: Config, transport: Transport, as_json: bool) -> int:
     finally:
         trainer.close()
     if transport.rank == 0:
-        _show(
-            {
-                "run": config.run.dir,
-                "ranks": transport.size,
-                "wall_seconds": time.perf_counter() - started,
-                **line,
-            },
-            as_json,
-        )
+        wall = time.perf_counter() - started
+        _show({"run": config.run.dir, "ranks": transport.size, "wall_seconds": wall, **line}, as_json)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Every message between ranks and every wait for one: buffers only, each with a deadline."""
 
+import faulthandler
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -46,12 +47,19 @@ class Transport:
 
     @classmethod
     def world(cls, *, timeout: float = 300.0) -> "Transport":
-        """Return the transport over all ranks that `mpiexec` started."""
+        """Return the transport over all ranks that `mpiexec` started.
+
+        The first call of a process starts MPI, which waits for every rank: one that does not come within `timeout`
+        seconds ends this process, with a traceback.
+        """
         import mpi4py
 
         mpi4py.rc.thread_level = "funneled"
+        # MPI_Init has no deadline and keeps the interpreter locked: only a thread outside Python can end it.
+        faulthandler.dump_traceback_later(timeout, exit=True)
         from mpi4py import MPI
 
+        faulthandler.cancel_dump_traceback_later()
         return cls(MPI.COMM_WORLD if MPI.COMM_WORLD.size > 1 else None, timeout=timeout)
 
     def at(self, place: str) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_a_configuration_mistake_under_mpiexec_is_told_once(on_ranks, tmp_path: 
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "gossamer: no configuration file at absent.toml"
     assert done.stderr.count("absent.toml") == 1
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("way", ["configuration", "import"])
+def test_a_failure_of_one_rank_before_mpi_starts_ends_all(on_ranks, tmp_path: Path, way: str) -> None:
+    started = time.monotonic()
+    done = on_ranks(3, "early_failure.py", way, tmp_path)
+    assert time.monotonic() - started < 10
+    assert done.returncode != 0
+    assert {"configuration": "rank 1: ", "import": "rank 1: ModuleNotFoundError: "}[way] in done.stderr
 
 
 def test_the_command_imports_neither_numpy_nor_mpi_before_a_command_needs_them() -> None:

@@ -52,7 +52,7 @@ def test_a_users_error_in_one_rank_is_one_line(on_ranks) -> None:
 def test_a_failure_that_ranks_agree_on_is_told_once_by_rank_0(on_ranks) -> None:
     done = end(on_ranks, 3, "agreed")
     assert done.returncode == 2
-    assert done.stderr == "gossamer: no such thing\n"
+    assert done.stderr == "gossamer: rank 1: no such thing; rank 2: no such thing\n"
 
 
 def test_a_single_process_reports_its_error_and_status(on_ranks) -> None:
