@@ -115,10 +115,9 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
         What `partition` filled.
     shards : int64[2]
         The first shard to work on and the end of the range; the first is moved up as shards are done.
-    uniques : int64[3, n]
+    uniques : int64[2, n]
         Filled for the positions of each shard done, from `bounds[shard]` on: for each position in `order` its
-        number among the shard's unique ids; for each number its slot; for each number its occurrences.
-        After the last number the slots go on with a -1.
+        number among the shard's unique ids; for each number its slot, and a -1 after the last.
 
     Returns
     -------
@@ -126,13 +125,12 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
         A shard that must grow first (call again then), or -1 when all are done.
     """
     homes = np.empty(BLOCK, np.uint64)
-    numbers, slots, occurrences = uniques[0], uniques[1], uniques[2]
+    numbers, slots = uniques
     while shards[0] < shards[1]:
         shard = shards[0]
         first, last = bounds[shard], bounds[shard + 1]
         line = directory[shard]
         num_unique = 0
-        occurrences[first:last] = 0
         for start in range(first, last, BLOCK):
             stop = min(start + BLOCK, last)
             for at in range(start, stop):
@@ -157,7 +155,6 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
                 number = mark if known else num_unique
                 num_unique += 1 - known
                 slots[first + number] = slot
-                occurrences[first + number] += 1
                 numbers[at] = number
                 store_word(cell + 8, (number << 32) | (slot + 1))
         if first + num_unique < last:

@@ -31,7 +31,7 @@ from sparse_tables.index import (
     STATE_WIDTH,
     STEPS,
 )
-from sparse_tables.kernels import add_floats, copy_floats, floats_at, kernel, load_word, prefetch_bytes, store_word
+from sparse_tables.kernels import add_floats, floats_at, kernel, load_word, prefetch_bytes, store_word
 
 SGD, ADAGRAD, ROW_ADAGRAD, ADAM = range(4)
 _AHEAD = 8
@@ -72,79 +72,60 @@ def update(
         What `partition` filled.
     shards : int64[2]
         The first shard and the end of the range.
-    uniques : int64[3, n]
-        What `enter` filled. Its third row is used up.
+    uniques : int64[2, n]
+        What `enter` filled.
     corrections : float32[t, 2]
         Adam's rates and roots by step; see `adam_corrections`.
     """
     dim, width = plan[DIM], plan[STATE_WIDTH]
-    total = np.empty(dim, np.float32)
-    base_gradient, row_bytes = gradients.ctypes.data, 4 * dim
-    numbers, slots, ends = uniques[0], uniques[1], uniques[2]
-    members = np.empty(bounds[shards[1]] - bounds[shards[0]], np.int64)
+    row_bytes, state_bytes = 4 * dim, 4 * width
+    numbers, slots = uniques
+    most = np.max(np.diff(bounds[shards[0] : shards[1] + 1]))
+    spare = np.empty(most * dim + 16, np.float32)
+    sums = (spare.ctypes.data + 63) & ~63
+    samples = np.empty(most if rates[L2] != 0.0 else 0, np.float64)
     for shard in range(shards[0], shards[1]):
         first, last = bounds[shard], bounds[shard + 1]
-        line = directory[shard]
         num_unique = 0
         while first + num_unique < last and slots[first + num_unique] >= 0:
             num_unique += 1
-        base = first - bounds[shards[0]]
-        _group(numbers[first:last], ends[first : first + num_unique], order[first:last], members[base:])
-        begin = base
+        _sum(sums, num_unique, gradients, order[first:last], numbers[first:last])
+        _count(samples, counts, order[first:last], numbers[first:last])
+        line = directory[shard]
         for number in range(num_unique):
-            if number + _AHEAD < num_unique:
-                slot = slots[first + number + _AHEAD]
-                prefetch_bytes(line[ROWS] + row_bytes * slot, row_bytes)
-                prefetch_bytes(line[STATE] + 4 * width * slot, 4 * width)
-            end = base + ends[first + number]
+            ahead = slots[first + min(number + _AHEAD, num_unique - 1)]
+            prefetch_bytes(line[ROWS] + row_bytes * ahead, row_bytes)
+            prefetch_bytes(line[STATE] + state_bytes * ahead, state_bytes)
             slot = slots[first + number]
             row = floats_at(line[ROWS] + row_bytes * slot, dim)
-            state = floats_at(line[STATE] + 4 * width * slot, width)
-            prefetch_bytes(base_gradient + row_bytes * members[min(begin + _AHEAD, len(members) - 1)], row_bytes)
-            if end - begin == 1 and rates[L2] == 0.0:
-                gradient = floats_at(base_gradient + row_bytes * members[begin], dim)
-            else:
-                gradient = total
-                _sum(total, base_gradient, members, begin, end)
-            if rates[L2] != 0.0:
-                decay = np.float32(rates[L2] * _count(counts, members, begin, end))
+            state = floats_at(line[STATE] + state_bytes * slot, width)
+            gradient = floats_at(sums + row_bytes * number, dim)
+            if len(samples) > 0:
+                decay = np.float32(rates[L2] * samples[number])
                 for column in range(dim):
-                    total[column] += decay * row[column]
+                    gradient[column] += decay * row[column]
             _step(plan[OPTIMIZER], rates, row, state, gradient, line[STEPS] + 8 * slot, corrections)
-            begin = end
 
 
 @kernel
-def _group(numbers: Any, ends: Any, order: Any, members: Any) -> None:
-    """Order a shard's positions by unique number, stably; `ends` turns from occurrences into ends."""
-    before = 0
-    for number in range(len(ends)):
-        before += ends[number]
-        ends[number] = before - ends[number]
+def _sum(sums: int, num_unique: int, gradients: Any, order: Any, numbers: Any) -> None:
+    """Sum the gradients at the positions `order` by unique number, in order, into the rows at address `sums`."""
+    dim = gradients.shape[1]
+    row_bytes, source, last = 4 * dim, gradients.ctypes.data, len(order) - 1
+    floats_at(sums, num_unique * dim)[:] = np.float32(0.0)
     for at in range(len(order)):
-        number = numbers[at]
-        members[ends[number]] = order[at]
-        ends[number] += 1
+        prefetch_bytes(source + row_bytes * order[min(at + _AHEAD, last)], row_bytes)
+        add_floats(sums + row_bytes * numbers[at], source + row_bytes * order[at], dim)
 
 
 @kernel
-def _sum(total: Any, gradients: int, members: Any, begin: int, end: int) -> None:
-    """Sum the gradients of `members[begin:end]`, rows at the address `gradients`, into `total`, in order."""
-    row_bytes, last = 4 * len(total), len(members) - 1
-    copy_floats(total.ctypes.data, gradients + row_bytes * members[begin], len(total))
-    for at in range(begin + 1, end):
-        prefetch_bytes(gradients + row_bytes * members[min(at + _AHEAD, last)], row_bytes)
-        add_floats(total.ctypes.data, gradients + row_bytes * members[at], len(total))
-
-
-@kernel
-def _count(counts: Any, members: Any, begin: int, end: int) -> float:
-    if len(counts) == 0:
-        return np.float64(end - begin)
-    count = 0.0
-    for at in range(begin, end):
-        count += counts[members[at]]
-    return count
+def _count(samples: Any, counts: Any, order: Any, numbers: Any) -> None:
+    """Sum the counts, 1 each where there are none, by unique number; `samples` is empty where nobody asks."""
+    if len(samples) == 0:
+        return
+    samples[:] = 0.0
+    for at in range(len(order)):
+        samples[numbers[at]] += counts[order[at]] if len(counts) > 0 else 1.0
 
 
 # "reassoc" lets the compiler sum in lanes: the order then depends on the processor, never on the threads.

@@ -353,7 +353,7 @@ class LocalTable:
         foreign = partition(self._directory, self._plan, ids, order, bounds)
         if foreign >= 0:
             self._refuse(ids, foreign)
-        uniques = np.empty((3, len(ids)), np.int64)
+        uniques = np.empty((2, len(ids)), np.int64)
         generations = [shard.generation for shard in self._shards.values()]
 
         def call(start: int, stop: int) -> None:
