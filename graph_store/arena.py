@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import struct
+import threading
 import zlib
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,8 @@ class ArenaWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._beside = path.with_name(path.name + ".partial")
+        # Several processes may write the same file at once: each beside it under its own name, the last one stays.
+        self._beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}.partial")
         self._file = open(self._beside, "wb")
         self._sections: dict[str, dict[str, Any]] = {}
         self._open: dict[str, Any] | None = None
