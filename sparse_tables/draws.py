@@ -6,11 +6,10 @@ id, so a row starts the same on every rank, in every process, in whatever order 
 
 import hashlib
 import math
-from typing import Any
 
 import numpy as np
 
-from sparse_tables.kernels import kernel, mix64
+from sparse_tables.kernels import fill_floats, kernel, mix64, store_float
 
 NORMAL, UNIFORM, ZEROS, CONSTANT = range(4)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -30,22 +29,22 @@ def _unit(stream: np.uint64, draw: int) -> float:
 
 
 @kernel
-def draw_row(row: Any, key: int, id: int, kind: int, scale: float) -> None:
-    """Write the initial value of the row of `id` into `row`, float32[dim].
+def draw_row(row: int, dim: int, key: int, id: int, kind: int, scale: float) -> None:
+    """Write the initial value of the row of `id` to the address `row`, float32[dim].
 
     Normal draws are those of Box and Muller, "A note on the generation of random normal deviates", 1958.
     """
-    if kind == NORMAL:
-        stream = mix64(np.uint64(key) ^ mix64(np.uint64(id) + _STEP))
-        for column in range(0, len(row), 2):
-            radius = scale * math.sqrt(-2.0 * math.log(1.0 - _unit(stream, column)))
-            angle = 2.0 * math.pi * _unit(stream, column + 1)
-            row[column] = np.float32(radius * math.cos(angle))
-            if column + 1 < len(row):
-                row[column + 1] = np.float32(radius * math.sin(angle))
-    elif kind == UNIFORM:
-        stream = mix64(np.uint64(key) ^ mix64(np.uint64(id) + _STEP))
-        for column in range(len(row)):
-            row[column] = np.float32(scale * (2.0 * _unit(stream, column) - 1.0))
-    else:
-        row[:] = np.float32(scale) if kind == CONSTANT else np.float32(0.0)
+    if kind in (CONSTANT, ZEROS):
+        fill_floats(row, scale if kind == CONSTANT else 0.0, dim)
+        return
+    stream = mix64(np.uint64(key) ^ mix64(np.uint64(id) + _STEP))
+    if kind == UNIFORM:
+        for column in range(dim):
+            store_float(row, column, np.float32(scale * (2.0 * _unit(stream, column) - 1.0)))
+        return
+    for column in range(0, dim, 2):
+        radius = scale * math.sqrt(-2.0 * math.log(1.0 - _unit(stream, column)))
+        angle = 2.0 * math.pi * _unit(stream, column + 1)
+        store_float(row, column, np.float32(radius * math.cos(angle)))
+        if column + 1 < dim:
+            store_float(row, column + 1, np.float32(radius * math.sin(angle)))

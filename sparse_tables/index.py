@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparse_tables.draws import draw_row
-from sparse_tables.kernels import floats_at, kernel, load_word, mix64, prefetch, store_word
+from sparse_tables.kernels import fill_floats, kernel, load_word, mix64, prefetch, store_word
 
 # Fields of a shard's line in the table's directory, int64[num_shards, FIELDS]. CELLS 0: the shard is not
 # here.
@@ -167,8 +167,8 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
 def _add_row(line: Any, plan: Any, rates: Any, slot: int, id: int) -> None:
     dim, width = plan[DIM], plan[STATE_WIDTH]
     store_word(line[IDS] + 8 * slot, id)
-    draw_row(floats_at(line[ROWS] + 4 * dim * slot, dim), plan[KEY], id, plan[INITIAL], rates[SCALE])
+    draw_row(line[ROWS] + 4 * dim * slot, dim, plan[KEY], id, plan[INITIAL], rates[SCALE])
     # Other state starts at the zeros of fresh memory.
-    if rates[ACCUMULATOR] != 0.0 and width > 0 and width <= dim:
-        floats_at(line[STATE] + 4 * width * slot, width)[:] = np.float32(rates[ACCUMULATOR])
+    if rates[ACCUMULATOR] != 0.0:
+        fill_floats(line[STATE] + 4 * width * slot, rates[ACCUMULATOR], width)
     line[COUNT] = slot + 1

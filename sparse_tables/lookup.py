@@ -11,7 +11,7 @@ import numpy as np
 
 from sparse_tables.draws import draw_row
 from sparse_tables.index import BLOCK, CELLS, DIM, INITIAL, KEY, ROWS, SCALE, home, probe, shard_of
-from sparse_tables.kernels import copy_floats, floats_at, kernel, load_word, mix64, prefetch
+from sparse_tables.kernels import copy_floats, kernel, load_word, mix64, prefetch
 
 ABSENT = 0
 
@@ -87,7 +87,7 @@ def gather(directory: Any, plan: Any, rates: Any, ids: Any, part: Any, out: Any,
             if places[0, at] != ABSENT:
                 copy_floats(target, places[0, at], dim)
             else:
-                draw_row(floats_at(target, dim), plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
+                draw_row(target, dim, plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
                 missing[part[0] + num_missing] = start + at
                 num_missing += 1
     return num_missing

@@ -31,7 +31,16 @@ from sparse_tables.index import (
     STATE_WIDTH,
     STEPS,
 )
-from sparse_tables.kernels import add_floats, floats_at, kernel, load_word, prefetch_bytes, store_word
+from sparse_tables.kernels import (
+    add_floats,
+    fill_floats,
+    kernel,
+    load_float,
+    load_word,
+    prefetch_bytes,
+    store_float,
+    store_word,
+)
 
 SGD, ADAGRAD, ROW_ADAGRAD, ADAM = range(4)
 _AHEAD = 8
@@ -97,14 +106,18 @@ def update(
             prefetch_bytes(line[ROWS] + row_bytes * ahead, row_bytes)
             prefetch_bytes(line[STATE] + state_bytes * ahead, state_bytes)
             slot = slots[first + number]
-            row = floats_at(line[ROWS] + row_bytes * slot, dim)
-            state = floats_at(line[STATE] + state_bytes * slot, width)
-            gradient = floats_at(sums + row_bytes * number, dim)
+            row, state = line[ROWS] + row_bytes * slot, line[STATE] + state_bytes * slot
+            gradient = sums + row_bytes * number
             if len(samples) > 0:
-                decay = np.float32(rates[L2] * samples[number])
-                for column in range(dim):
-                    gradient[column] += decay * row[column]
-            _step(plan[OPTIMIZER], rates, row, state, gradient, line[STEPS] + 8 * slot, corrections)
+                _decay(gradient, row, np.float32(rates[L2] * samples[number]), dim)
+            if plan[OPTIMIZER] == SGD:
+                _sgd(row, gradient, dim, np.float32(rates[LEARNING_RATE]))
+            elif plan[OPTIMIZER] == ADAGRAD:
+                _adagrad(row, state, gradient, dim, rates)
+            elif plan[OPTIMIZER] == ROW_ADAGRAD:
+                _row_adagrad(row, state, gradient, dim, rates)
+            else:
+                _adam(row, state, gradient, dim, rates, line[STEPS] + 8 * slot, corrections)
 
 
 @kernel
@@ -112,7 +125,7 @@ def _sum(sums: int, num_unique: int, gradients: Any, order: Any, numbers: Any) -
     """Sum the gradients at the positions `order` by unique number, in order, into the rows at address `sums`."""
     dim = gradients.shape[1]
     row_bytes, source, last = 4 * dim, gradients.ctypes.data, len(order) - 1
-    floats_at(sums, num_unique * dim)[:] = np.float32(0.0)
+    fill_floats(sums, 0.0, num_unique * dim)
     for at in range(len(order)):
         prefetch_bytes(source + row_bytes * order[min(at + _AHEAD, last)], row_bytes)
         add_floats(sums + row_bytes * numbers[at], source + row_bytes * order[at], dim)
@@ -128,45 +141,62 @@ def _count(samples: Any, counts: Any, order: Any, numbers: Any) -> None:
         samples[numbers[at]] += counts[order[at]] if len(counts) > 0 else 1.0
 
 
+@kernel
+def _decay(gradient: int, row: int, decay: float, dim: int) -> None:
+    for column in range(dim):
+        store_float(gradient, column, load_float(gradient, column) + decay * load_float(row, column))
+
+
+@kernel
+def _sgd(row: int, gradient: int, dim: int, rate: float) -> None:
+    for column in range(dim):
+        store_float(row, column, load_float(row, column) - rate * load_float(gradient, column))
+
+
+@kernel
+def _adagrad(row: int, state: int, gradient: int, dim: int, rates: Any) -> None:
+    rate, eps = np.float32(rates[LEARNING_RATE]), np.float32(rates[EPS])
+    for column in range(dim):
+        slope = load_float(gradient, column)
+        square = load_float(state, column) + slope * slope
+        store_float(state, column, square)
+        store_float(row, column, load_float(row, column) - rate * slope / (np.sqrt(square) + eps))
+
+
 # "reassoc" lets the compiler sum in lanes: the order then depends on the processor, never on the threads.
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _squares(gradient: Any) -> Any:
+def _squares(gradient: int, dim: int) -> Any:
     square = np.float32(0.0)
-    for column in range(len(gradient)):
-        square += gradient[column] * gradient[column]
+    for column in range(dim):
+        square += load_float(gradient, column) * load_float(gradient, column)
     return square
 
 
 @kernel
-def _step(optimizer: int, rates: Any, row: Any, state: Any, gradient: Any, steps: int, corrections: Any) -> None:
-    rate, eps = np.float32(rates[LEARNING_RATE]), np.float32(rates[EPS])
-    dim = len(row)
-    if optimizer == SGD:
-        for column in range(dim):
-            row[column] -= rate * gradient[column]
-    elif optimizer == ADAGRAD:
-        for column in range(dim):
-            state[column] += gradient[column] * gradient[column]
-            row[column] -= rate * gradient[column] / (np.sqrt(state[column]) + eps)
-    elif optimizer == ROW_ADAGRAD:
-        state[0] += _squares(gradient) / np.float32(dim)
-        factor = rate / (np.sqrt(state[0]) + eps)
-        for column in range(dim):
-            row[column] -= factor * gradient[column]
+def _row_adagrad(row: int, state: int, gradient: int, dim: int, rates: Any) -> None:
+    square = load_float(state, 0) + _squares(gradient, dim) / np.float32(dim)
+    store_float(state, 0, square)
+    rate = np.float32(rates[LEARNING_RATE]) / (np.sqrt(square) + np.float32(rates[EPS]))
+    _sgd(row, gradient, dim, rate)
+
+
+@kernel
+def _adam(row: int, state: int, gradient: int, dim: int, rates: Any, steps: int, corrections: Any) -> None:
+    step = load_word(steps) + 1
+    store_word(steps, step)
+    if step < len(corrections):
+        rate, root = corrections[step, 0], corrections[step, 1]
     else:
-        step = load_word(steps) + 1
-        store_word(steps, step)
-        if step < len(corrections):
-            rate, root = corrections[step, 0], corrections[step, 1]
-        else:
-            rate = np.float32(rates[LEARNING_RATE] / (1.0 - math.pow(rates[BETA1], step)))
-            root = np.float32(1.0 / math.sqrt(1.0 - math.pow(rates[BETA2], step)))
-        first, second = np.float32(rates[BETA1]), np.float32(rates[BETA2])
-        rest1, rest2 = np.float32(1.0 - rates[BETA1]), np.float32(1.0 - rates[BETA2])
-        means, squares = state[:dim], state[dim:]
-        for column in range(dim):
-            moment = first * means[column] + rest1 * gradient[column]
-            spread = second * squares[column] + rest2 * gradient[column] * gradient[column]
-            means[column] = moment
-            squares[column] = spread
-            row[column] -= rate * moment / (np.sqrt(spread) * root + eps)
+        rate = np.float32(rates[LEARNING_RATE] / (1.0 - math.pow(rates[BETA1], step)))
+        root = np.float32(1.0 / math.sqrt(1.0 - math.pow(rates[BETA2], step)))
+    eps = np.float32(rates[EPS])
+    first, second = np.float32(rates[BETA1]), np.float32(rates[BETA2])
+    rest1, rest2 = np.float32(1.0 - rates[BETA1]), np.float32(1.0 - rates[BETA2])
+    squares = state + 4 * dim
+    for column in range(dim):
+        slope = load_float(gradient, column)
+        mean = first * load_float(state, column) + rest1 * slope
+        square = second * load_float(squares, column) + rest2 * slope * slope
+        store_float(state, column, mean)
+        store_float(squares, column, square)
+        store_float(row, column, load_float(row, column) - rate * mean / (np.sqrt(square) * root + eps))

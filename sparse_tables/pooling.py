@@ -6,7 +6,7 @@ import numpy as np
 
 from sparse_tables.draws import draw_row
 from sparse_tables.index import BLOCK, DIM, INITIAL, KEY, SCALE
-from sparse_tables.kernels import add_floats, floats_at, kernel
+from sparse_tables.kernels import add_floats, kernel, load_float, store_float
 from sparse_tables.lookup import ABSENT, find_block
 
 SUM, MEAN = range(2)
@@ -61,7 +61,7 @@ def pool(
                 bag += 1
             address = places[0, at]
             if address == ABSENT:
-                draw_row(drawn, plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
+                draw_row(drawn.ctypes.data, dim, plan[KEY], ids[start + at], plan[INITIAL], rates[SCALE])
                 missing[begin + num_missing] = start + at
                 num_missing += 1
                 address = drawn.ctypes.data
@@ -69,9 +69,10 @@ def pool(
             if len(weights) == 0:
                 add_floats(target, address, dim)
             else:
-                row, total = floats_at(address, dim), floats_at(target, dim)
+                weight = weights[start + at]
                 for column in range(dim):
-                    total[column] += weights[start + at] * row[column]
+                    added = weight * load_float(address, column)
+                    store_float(target, column, load_float(target, column) + added)
     if mode == MEAN:
         for bag in range(part[0], part[1]):
             size = indptr[bag + 1] - indptr[bag]
