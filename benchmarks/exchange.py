@@ -118,7 +118,7 @@ def measure(options: argparse.Namespace) -> None:
         }
         for case, spent in seconds.items()
     ]
-    facts = {"ranks": transport.size, "rows": options.rows, "dim": options.dim, "steps_a_round": STEPS}
+    facts = {"ranks": transport.size, "unique_rows": options.rows, "dim": options.dim, "steps_a_round": STEPS}
     write_report("exchange", rows, {**facts, "repeats": options.repeats})
 
 
