@@ -284,6 +284,8 @@ class Adjacency:
         """Return bool[n], whether each edge `sources[i]` → `targets[i]` (int64 nodes) is stored."""
         sources = self.check_nodes(sources)
         targets = np.ascontiguousarray(targets, np.int64)
+        if targets.size != sources.size:
+            raise ValueError(f"targets must be as many as sources, got {targets.size} and {sources.size}")
         found = np.empty(sources.size, np.bool_)
         run_ranges(
             lambda start, stop: _has_edges(*self.arrays, sources, targets, self.timed, found, start, stop),

@@ -73,6 +73,8 @@ def sample_negatives(
     sources = adjacency.check_nodes(sources)
     candidates = np.ascontiguousarray(candidates, np.int64)
     positions = np.ascontiguousarray(positions, np.int64)
+    if positions.size != sources.size:
+        raise ValueError(f"positions must be as many as sources, got {positions.size} and {sources.size}")
     if candidates.size == 0:
         raise ValueError("candidates must hold at least one node")
     out = np.empty((sources.size, num_negatives), np.int64)

@@ -1,0 +1,146 @@
+"""Integer ids ↔ nodes: exact at the ends of int64, a pure function of the set of ids."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_store.errors import UnknownId
+from graph_store.ids import IdMap, IntegerIds, build_index, dense_ranks, nodes_of_ranks, shards_of
+from tests import oracles
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**53 + 1, 2**63 - 2, 2**63 - 1]
+SHARDS = [1, 2, 7, 16]
+
+
+def assignment(ids, num_shards):
+    """Give each id its node by the definition: its rank among the sorted ids of its shard."""
+    shards = [[] for _ in range(num_shards)]
+    for value in sorted(ids):
+        shards[oracles.mix64(value % 2**64) % num_shards].append(value)
+    nodes = {value: i * num_shards + k for k, shard in enumerate(shards) for i, value in enumerate(shard)}
+    return nodes, [value for shard in shards for value in shard]
+
+
+def mapped(ids, num_shards):
+    return IdMap.build("user", np.array(sorted(ids), np.int64), num_shards)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sets(st.one_of(INT64, st.integers(0, 300), st.sampled_from(EXTREMES))), st.sampled_from(SHARDS))
+def test_nodes_are_local_times_shards_plus_shard_of_the_mixed_id(ids, num_shards):
+    nodes, dense = assignment(ids, num_shards)
+    ids_map = mapped(ids, num_shards)
+    assert ids_map.count == len(ids)
+    assert ids_map.num_shards == num_shards
+    asked = sorted(ids, key=oracles.mix64)
+    assert ids_map.to_nodes(asked).tolist() == [nodes[value] for value in asked]
+    assert ids_map.to_ids(ids_map.to_nodes(asked)).tolist() == asked
+    assert nodes_of_ranks(ids_map.base).tolist() == [nodes[value] for value in dense]
+    assert ids_map.to_ids(nodes_of_ranks(ids_map.base)).tolist() == dense
+    assert dense_ranks(nodes_of_ranks(ids_map.base), ids_map.base).tolist() == list(range(len(ids)))
+    assert shards_of(np.array(asked, np.int64), num_shards).tolist() == [nodes[value] % num_shards for value in asked]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sets(st.one_of(INT64, st.integers(-50, 50)), max_size=60),
+    st.lists(st.one_of(INT64, st.integers(-60, 60), st.sampled_from(EXTREMES)), max_size=60),
+)
+def test_find_gives_minus_one_for_what_is_no_id(ids, asked):
+    nodes, _ = assignment(ids, 3)
+    assert mapped(ids, 3).find(asked).tolist() == [nodes.get(value, -1) for value in asked]
+
+
+@pytest.mark.parametrize("ids", [range(1000), range(-500, 500), range(2**63 - 100, 2**63), [-(2**63), 2**63 - 1]])
+def test_near_and_far_ids_are_found_alike(ids):
+    nodes, _ = assignment(ids, 16)
+    ids_map = mapped(ids, 16)
+    assert ids_map.find(list(ids)).tolist() == [nodes[value] for value in ids]
+    outside = [value for value in (ids[0] - 1, ids[-1] + 1, 12345678901) if -(2**63) <= value < 2**63]
+    assert (ids_map.find([value for value in outside if value not in ids]) == -1).all()
+
+
+def test_restoring_from_the_ids_in_dense_order_gives_the_same_map():
+    for ids in (range(100), EXTREMES, []):
+        built = mapped(ids, 7)
+        restored = IdMap.restore("user", built.originals.copy(), built.base.copy())
+        assert built.sections.keys() == restored.sections.keys()
+        for name, section in built.sections.items():
+            assert np.array_equal(section, restored.sections[name]), name
+
+
+def test_an_unknown_id_is_named():
+    ids_map = mapped([1, 2, 3], 2)
+    with pytest.raises(UnknownId, match=r"^no user has the id 77$"):
+        ids_map.to_nodes([1, 77, 88])
+    with pytest.raises(UnknownId, match=r"^no user has the id -9223372036854775808$"):
+        ids_map.to_nodes(np.array([3, -(2**63)]))
+    with pytest.raises(UnknownId, match="the id 9223372036854775808"):
+        ids_map.to_nodes(np.array([1, 2**63], np.uint64))
+    with pytest.raises(UnknownId, match="no user has the id 0"):
+        mapped([], 2).to_nodes([0])
+
+
+@pytest.mark.parametrize("ids", [[1.0], ["1"], [None], [True], np.array([1.5])])
+def test_ids_of_another_kind_are_refused(ids):
+    with pytest.raises(TypeError, match="ids of user are integers"):
+        mapped([1], 2).to_nodes(ids)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.int64])
+def test_every_integer_type_is_taken(dtype):
+    ids_map = mapped([1, 2, 100], 2)
+    assert ids_map.to_ids(ids_map.to_nodes(np.array([100, 1], dtype))).tolist() == [100, 1]
+
+
+def test_no_ids_are_no_nodes():
+    assert mapped([1], 2).to_nodes([]).tolist() == []
+    assert mapped([], 5).find([]).tolist() == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.one_of(INT64, st.integers(0, 5000), st.sampled_from(EXTREMES)), max_size=30), max_size=6),
+    st.integers(1, 3),
+    st.sampled_from([0, 100, 10**6]),
+)
+def test_ids_collected_in_batches_are_their_set(batches, threads, dense_limit):
+    collected = IntegerIds("user", dense_limit=dense_limit, threads=threads)
+    for batch in batches:
+        values = np.array(batch, np.int64)
+        assert collected.add(values) is values
+    built, direct, low, index = collected.finish(7)
+    ids = {value for batch in batches for value in batch}
+    assert np.sort(built.originals).tolist() == sorted(ids)
+    expected = mapped(ids, 7)
+    for name, section in expected.sections.items():
+        assert np.array_equal(section, built.sections[name]), name
+    assert np.array_equal(direct, built.direct)
+    assert np.array_equal(index, built.index)
+    assert low == built.low
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_sets_of_ids_grow(threads):
+    random = np.random.default_rng(threads)
+    values = random.integers(-(2**63), 2**63 - 1, 60_000, endpoint=True)
+    collected = IntegerIds("user", dense_limit=100, threads=threads)
+    collected.add(np.arange(50))
+    for part in np.array_split(np.concatenate([values, values[::3], [0, -1]]), 5):
+        collected.add(part)
+    built = collected.finish(16)[0]
+    assert np.array_equal(np.sort(built.originals), np.unique(np.concatenate([values, np.arange(50), [-1]])))
+    assert np.array_equal(built.to_ids(built.to_nodes(values)), values)
+
+
+def test_the_spread_of_ids_over_shards_is_even():
+    for ids in (np.arange(16_000), np.arange(16_000) * 16, np.arange(16_000) << 40):
+        assert abs(oracles.chi_square(np.bincount(shards_of(ids, 16), minlength=16))) < 4
+
+
+def test_an_index_keeps_equal_keys_apart():
+    index = build_index(np.array([5, 5, 5]), np.array([1, 2, 3]))
+    pairs = index.reshape(-1, 2)
+    assert sorted(pairs[pairs[:, 1] > 0].tolist()) == [[5, 2], [5, 3], [5, 4]]
