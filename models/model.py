@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from models.losses import LossGradients, bpr, softmax
 from models.options import ModelOptions
 from models.trace import Trace
 from sparse_tables import Table, TableConfig
+
+# Edges looked at together when all are counted.
+_SCAN_EDGES = 1 << 22
 
 
 class Model(ABC):
@@ -117,14 +121,54 @@ class Model(ABC):
         """Return the loss of a batch's unique rows, and its gradients as means over `num_total` samples."""
         options = self.options
         if options.loss == "bpr":
-            return bpr(users, items, rows, scale=1.0 / num_total)
-        return softmax(
-            users,
-            items,
-            rows,
-            seen=self.adjacency.neighbors(rows.users),
-            temperature=options.temperature,
-            cosine=options.similarity == "cosine",
-            scale=1.0 / num_total,
-            threads=self.threads,
+            found = bpr(users, items, rows, scale=1.0 / num_total)
+        else:
+            found = softmax(
+                users,
+                items,
+                rows,
+                seen=self.adjacency.neighbors(rows.users),
+                temperature=options.temperature,
+                cosine=options.similarity == "cosine",
+                scale=1.0 / num_total,
+                threads=self.threads,
+            )
+        if options.l2_per == "sample" or not options.l2:
+            return found
+        return found._replace(
+            user_counts=self._even_counts("user", rows.users, rows.user_slots, num_total),
+            item_counts=self._even_counts("item", rows.items, rows.positive_slots, num_total),
         )
+
+    def _even_counts(self, side: str, nodes: np.ndarray, slots: np.ndarray, num_total: int) -> np.ndarray:
+        """Return float32[n], counts whose sum over an epoch is the same for each row that has an edge."""
+        degrees = self._degrees(side)
+        own = degrees[self.store.dense(self.node_types[side], nodes)]
+        average = self.adjacency.num_edges / max(1, np.count_nonzero(degrees))
+        occurrences = np.bincount(slots, minlength=nodes.size)
+        return (occurrences * (average / num_total) / np.maximum(own, 1)).astype(np.float32)
+
+    @cached_property
+    def _item_degrees(self) -> np.ndarray:
+        return _in_degrees(self.store, self.edge_type)
+
+    @cached_property
+    def _user_degrees(self) -> np.ndarray:
+        return self.adjacency.degrees(self.store.nodes(self.node_types["user"]))
+
+    def _degrees(self, side: str) -> np.ndarray:
+        """Return int64[n], the training edges of each node of a side, in dense order."""
+        return self._user_degrees if side == "user" else self._item_degrees
+
+
+def _in_degrees(store: GraphStore, edge_type: str) -> np.ndarray:
+    """Return int64[n], the edges into each destination node, in dense order; a part of the edges at a time."""
+    stored = store.edge_types[edge_type]
+    if stored.reverse is not None:
+        return store.adjacency(stored.reverse).degrees(store.nodes(stored.dst))
+    adjacency, degrees = store.adjacency(edge_type), np.zeros(store.node_types[stored.dst].count, np.int64)
+    for begin in range(0, adjacency.num_edges, _SCAN_EDGES):
+        positions = np.arange(begin, min(begin + _SCAN_EDGES, adjacency.num_edges), dtype=np.int64)
+        targets = adjacency.edges_at(positions)[1]
+        degrees += np.bincount(store.dense(stored.dst, targets), minlength=degrees.size)
+    return degrees

@@ -6,6 +6,7 @@ from typing import Any
 
 LOSSES = ("bpr", "softmax")
 SIMILARITIES = ("dot", "cosine")
+L2_PER = ("sample", "row")
 _DEFAULT_NEGATIVES = {"bpr": 1, "softmax": 1024}
 
 
@@ -37,6 +38,10 @@ class ModelOptions:
     l2 : float
         At least 0. A sample adds `l2 / 2 * |row|²` of its own initial rows (user, positive and, under "bpr", negative)
         to its loss.
+    l2_per : {"sample", "row"}
+        Whether a row is decayed each time it occurs, as in LightGCN's published code, or over an epoch as much as a row
+        of average frequency: a positive counts for its user by the inverse of the user's degree, for its item by that
+        of the item's, negatives do not count. Frequent rows then keep their length, which ranks popular items.
     seed : int
         Of initial rows, order and negatives; 0 … 2⁶³ − 1.
     batch_size : int
@@ -58,12 +63,14 @@ class ModelOptions:
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     l2: float = 1e-4
+    l2_per: str = "sample"
     seed: int = 0
     batch_size: int = 2048
 
     def __post_init__(self) -> None:
         _check_choice("loss", self.loss, LOSSES)
         _check_choice("similarity", self.similarity, SIMILARITIES)
+        _check_choice("l2_per", self.l2_per, L2_PER)
         if self.num_negatives is None:
             object.__setattr__(self, "num_negatives", _DEFAULT_NEGATIVES[self.loss])
         for name, low, high in (

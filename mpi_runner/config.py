@@ -66,6 +66,7 @@ class TrainConfig(Struct, frozen=True, forbid_unknown_fields=True):
     num_negatives: Annotated[int, Meta(ge=1, le=65536)] | None = None
     temperature: PositiveFloat = 0.1
     similarity: Literal["dot", "cosine"] = "dot"
+    l2_per: Literal["sample", "row"] = "sample"
     evaluate_every: NotNegative = 1
     k: Positive = 20
 
