@@ -24,6 +24,9 @@ class EdgeLoader:
     shared : bool
         Whether a step's samples share their negatives: distinct candidates, uniformly drawn, among which the user's
         own items are still to be masked. Otherwise each sample has its own, which its user has no edge to.
+    popular : bool
+        Whether shared negatives are instead the distinct items of `num_negatives` random edges (they may be fewer), so
+        that an item comes in proportion to its edges.
     seed : int
 
     Attributes
@@ -42,6 +45,7 @@ class EdgeLoader:
         batch_size: int,
         num_negatives: int = 1,
         shared: bool = False,
+        popular: bool = False,
         seed: int,
         threads: int | None = None,
     ) -> None:
@@ -49,6 +53,8 @@ class EdgeLoader:
             raise ValueError("the edge type has no edges to train on")
         if batch_size < 1 or num_negatives < 1:
             raise ValueError(f"batch_size and num_negatives must be at least 1, got {batch_size}, {num_negatives}")
+        if popular and not shared:
+            raise ValueError("popular negatives must be shared")
         self.num_samples = adjacency.num_edges
         self.num_steps = -(-self.num_samples // batch_size)
         self._adjacency = adjacency
@@ -56,6 +62,7 @@ class EdgeLoader:
         self._batch_size = batch_size
         self._num_negatives = num_negatives
         self._shared = shared
+        self._popular = popular
         self._seed = seed
         self._threads = threads
 
@@ -99,9 +106,8 @@ class EdgeLoader:
         return min(self._batch_size, self.num_samples - step * self._batch_size)
 
     def _shared_negatives(self, epoch: int, step: int) -> np.ndarray:
-        number = min(self._num_negatives, self._candidates.size)
-        # Another permutation of the candidates for each step; −1 − … keeps its key apart from the epochs' order.
-        key = -1 - (epoch * self.num_steps + step)
-        return self._candidates[
-            permute(np.arange(number, dtype=np.int64), self._candidates.size, seed=self._seed, epoch=key)
-        ]
+        length = self.num_samples if self._popular else self._candidates.size
+        positions = np.arange(min(self._num_negatives, length), dtype=np.int64)
+        # Another permutation for each step; a negative key is none of the epochs' own.
+        drawn = permute(positions, length, seed=self._seed, epoch=-1 - (epoch * self.num_steps + step))
+        return np.unique(self._adjacency.edges_at(drawn)[1]) if self._popular else self._candidates[drawn]

@@ -88,8 +88,9 @@ class Model(ABC):
             self.adjacency,
             self.store.nodes(self.node_types["item"]),
             batch_size=self.options.batch_size,
-            num_negatives=self.options.negatives,
+            num_negatives=self.options.negatives_drawn,
             shared=self.options.loss == "softmax",
+            popular=self.options.negatives == "popular",
             seed=self.options.seed,
             threads=self.threads,
         )

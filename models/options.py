@@ -7,6 +7,7 @@ from typing import Any
 LOSSES = ("bpr", "softmax")
 SIMILARITIES = ("dot", "cosine")
 L2_PER = ("sample", "row")
+NEGATIVES = ("uniform", "popular")
 _DEFAULT_NEGATIVES = {"bpr": 1, "softmax": 1024}
 
 
@@ -27,6 +28,9 @@ class ModelOptions:
     num_negatives : int, optional
         Of each sample under "bpr" (default 1), shared by all samples of a step under "softmax" (default 1024);
         1 … 65,536.
+    negatives : {"uniform", "popular"}
+        How items are drawn as negatives: all alike, or under "softmax" in proportion to their training edges (distinct
+        items of `num_negatives` edges, so that what is learned is preference beyond popularity).
     temperature : float
         Divides the similarities under "softmax"; positive.
     similarity : {"dot", "cosine"}
@@ -58,6 +62,7 @@ class ModelOptions:
     init_scale: float = 0.1
     loss: str = "bpr"
     num_negatives: int | None = None
+    negatives: str = "uniform"
     temperature: float = 0.1
     similarity: str = "dot"
     optimizer: str = "adam"
@@ -71,6 +76,7 @@ class ModelOptions:
         _check_choice("loss", self.loss, LOSSES)
         _check_choice("similarity", self.similarity, SIMILARITIES)
         _check_choice("l2_per", self.l2_per, L2_PER)
+        _check_choice("negatives", self.negatives, NEGATIVES)
         if self.num_negatives is None:
             object.__setattr__(self, "num_negatives", _DEFAULT_NEGATIVES[self.loss])
         for name, low, high in (
@@ -86,8 +92,11 @@ class ModelOptions:
         if self.loss == "bpr" and self.similarity != "dot":
             raise ValueError('similarity must be "dot" with loss = "bpr"; "cosine" goes with loss = "softmax"')
 
+        if self.loss == "bpr" and self.negatives != "uniform":
+            raise ValueError('negatives must be "uniform" with loss = "bpr"; "popular" goes with loss = "softmax"')
+
     @property
-    def negatives(self) -> int:
+    def negatives_drawn(self) -> int:
         """`num_negatives`, its default filled in."""
         assert self.num_negatives is not None
         return self.num_negatives

@@ -64,6 +64,7 @@ class TrainConfig(Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     loss: Literal["bpr", "softmax"] = "bpr"
     num_negatives: Annotated[int, Meta(ge=1, le=65536)] | None = None
+    negatives: Literal["uniform", "popular"] = "uniform"
     temperature: PositiveFloat = 0.1
     similarity: Literal["dot", "cosine"] = "dot"
     l2_per: Literal["sample", "row"] = "sample"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models import EdgeLoader
-from tests.models.planted import EDGE_TYPE, checkerboard
+from tests.models.planted import EDGE_TYPE, checkerboard, make_store
 
 
 def make_loader(store, **keys) -> EdgeLoader:  # type: ignore[no-untyped-def]
@@ -71,3 +71,15 @@ def test_what_does_not_exist_is_refused(board) -> None:  # type: ignore[no-untyp
         loader.batch_range(1, 0, 5, 65)
     with pytest.raises(ValueError, match="at least 1"):
         make_loader(board, batch_size=0)
+
+
+def test_popular_negatives_come_in_proportion_to_edges(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    # Item 0 has 60 edges, item 1 has 20, items 2 … 21 one each: 3 draws of 100 edges hold it with 1 − .4 · .39 · .39.
+    edges = [(user, 0) for user in range(60)] + [(user, 1) for user in range(20)] + [(60 + i, 2 + i) for i in range(20)]
+    with make_store(tmp_path, np.array(edges)) as store:
+        loader = make_loader(store, shared=True, popular=True, num_negatives=3, batch_size=1)
+        found = [loader.batch(epoch, step).negatives for epoch in range(1, 11) for step in range(loader.num_steps)]
+        assert all(np.unique(nodes).size == nodes.size <= 3 for nodes in found)
+        first, second, third = store.to_nodes("item", np.array([0, 1, 2]))
+        share = [np.mean([node in nodes for nodes in found]) for node in (first, second, third)]
+    assert share == pytest.approx([0.94, 0.49, 0.03], abs=0.04)

@@ -13,6 +13,8 @@ from models import ModelOptions
         ({"loss": "hinge"}, "loss must be one of bpr, softmax, got 'hinge'"),
         ({"loss": "softmax", "similarity": "l2"}, "similarity must be one of"),
         ({"similarity": "cosine"}, 'similarity must be "dot"'),
+        ({"loss": "softmax", "negatives": "hard"}, "negatives must be one of uniform, popular, got 'hard'"),
+        ({"negatives": "popular"}, 'negatives must be "uniform"'),
         ({"num_negatives": 0}, "num_negatives must be in 1"),
         ({"temperature": 0.0}, "temperature must be finite and above 0, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be finite"),
@@ -33,9 +35,9 @@ def test_a_wrong_kind_is_named(keys: dict[str, object]) -> None:
 
 
 def test_the_number_of_negatives_follows_the_loss() -> None:
-    assert ModelOptions().negatives == 1
-    assert ModelOptions(loss="softmax").negatives == 1024
-    assert ModelOptions(loss="softmax", num_negatives=7).negatives == 7
+    assert ModelOptions().negatives_drawn == 1
+    assert ModelOptions(loss="softmax").negatives_drawn == 1024
+    assert ModelOptions(loss="softmax", num_negatives=7).negatives_drawn == 7
 
 
 def test_whole_numbers_are_taken_for_floats() -> None:
