@@ -26,7 +26,6 @@ class MatrixFactorization(Model):
         trace.count("pushed_rows", rows.users.size + rows.items.size)
         return found.loss
 
-    def rows(self, side: str, nodes: np.ndarray) -> np.ndarray:
-        """See `Model.rows`."""
-        unique, inverse = np.unique(np.asarray(nodes, np.int64), return_inverse=True)
-        return self._tables[side].pull(unique, insert=False)[inverse]
+    def representations(self, side: str, nodes: np.ndarray) -> np.ndarray:
+        """See `Model.representations`."""
+        return self._tables[side].pull(nodes, insert=False)

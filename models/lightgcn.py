@@ -68,13 +68,12 @@ class LightGCN(Model):
         trace.count("pushed_rows", num_rows)
         return found.loss
 
-    def rows(self, side: str, nodes: np.ndarray) -> np.ndarray:
-        """See `Model.rows`: one propagation serves all calls until the next step."""
+    def representations(self, side: str, nodes: np.ndarray) -> np.ndarray:
+        """See `Model.representations`: one propagation serves all calls until the next step."""
         if self._final is None:
             self._final = self._propagation.forward(self._pull(insert=False))
-        unique, inverse = np.unique(np.asarray(nodes, np.int64), return_inverse=True)
-        plan = self._plan(side, unique)
-        return plan.fetch(self._final[side][plan.requested])[inverse]
+        plan = self._plan(side, nodes)
+        return plan.fetch(self._final[side][plan.requested])
 
     def _nodes(self, side: str) -> np.ndarray:
         return self._propagation.sides[side].nodes

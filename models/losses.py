@@ -176,7 +176,7 @@ def softmax(
         Counts: users and positives once a sample, negatives none.
     """
     if cosine:
-        user_norms, item_norms = _norms(users), _norms(items)
+        user_norms, item_norms = row_norms(users), row_norms(items)
         users, items = users / user_norms, items / item_norms
     user_gradients, item_gradients = np.zeros_like(users), np.zeros_like(items)
     negatives = items[rows.negative_slots]
@@ -241,7 +241,7 @@ def _softmax_weights(
     return weights, losses
 
 
-def _norms(rows: np.ndarray) -> np.ndarray:
+def row_norms(rows: np.ndarray) -> np.ndarray:
     """Return float32[n, 1], the lengths of rows; a row of zeros keeps its zeros."""
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     return np.maximum(norms, np.float32(1e-12))

@@ -10,7 +10,7 @@ from graph_store import GraphStore
 from models.batch import Batch, UniqueRows
 from models.exchange import Exchange
 from models.loader import EdgeLoader
-from models.losses import LossGradients, bpr, softmax
+from models.losses import LossGradients, bpr, row_norms, softmax
 from models.options import ModelOptions
 from models.trace import Trace
 from sparse_tables import Table, TableConfig
@@ -108,15 +108,45 @@ class Model(ABC):
         """
 
     @abstractmethod
+    def representations(self, side: str, nodes: np.ndarray) -> np.ndarray:
+        """Return float32[n, dim], what the loss compares. Collective; inserts nothing.
+
+        Parameters
+        ----------
+        side : {"user", "item"}
+        nodes : int64[n]
+            This rank's own wish: distinct, in any order, possibly none.
+        """
+
     def rows(self, side: str, nodes: np.ndarray) -> np.ndarray:
-        """Return float32[n, dim], the representations whose dot products rank. Collective; inserts nothing.
+        """Return the rows whose dot products rank. Collective; inserts nothing.
+
+        Popular negatives teach ln p(item | user) / p(item), so ranking adds the logarithm of an item's training edges:
+        in a column of its own, which is 1 for users. Otherwise the rows are the representations.
 
         Parameters
         ----------
         side : {"user", "item"}
         nodes : int64[n]
             This rank's own wish: any order, duplicates welcome, possibly none.
+
+        Returns
+        -------
+        float32[n, dim], or float32[n, dim + 1] with popular negatives
         """
+        unique, inverse = np.unique(np.asarray(nodes, np.int64), return_inverse=True)
+        rows = self.representations(side, unique)
+        if self.options.negatives == "popular":
+            rows = self._with_popularity(side, unique, rows)
+        return rows[inverse]
+
+    def _with_popularity(self, side: str, nodes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if self.options.similarity == "cosine":
+            rows = rows / row_norms(rows)
+        if side == "user":
+            return np.column_stack([rows / np.float32(self.options.temperature), np.ones(len(rows), np.float32)])
+        degrees = self._degrees("item")[self.store.dense(self.node_types["item"], nodes)]
+        return np.column_stack([rows, np.log(np.maximum(degrees, 1)).astype(np.float32)])
 
     def loss(self, users: np.ndarray, items: np.ndarray, *, rows: UniqueRows, num_total: int) -> LossGradients:
         """Return the loss of a batch's unique rows, and its gradients as means over `num_total` samples."""
@@ -145,7 +175,7 @@ class Model(ABC):
         """Return float32[n], counts whose sum over an epoch is the same for each row that has an edge."""
         degrees = self._degrees(side)
         own = degrees[self.store.dense(self.node_types[side], nodes)]
-        average = self.adjacency.num_edges / max(1, np.count_nonzero(degrees))
+        average = self.adjacency.num_edges / max(1, int(np.count_nonzero(degrees)))
         occurrences = np.bincount(slots, minlength=nodes.size)
         return (occurrences * (average / num_total) / np.maximum(own, 1)).astype(np.float32)
 

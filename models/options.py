@@ -29,8 +29,8 @@ class ModelOptions:
         Of each sample under "bpr" (default 1), shared by all samples of a step under "softmax" (default 1024);
         1 … 65,536.
     negatives : {"uniform", "popular"}
-        How items are drawn as negatives: all alike, or under "softmax" in proportion to their training edges (distinct
-        items of `num_negatives` edges, so that what is learned is preference beyond popularity).
+        How items are drawn as negatives: all alike, or under "softmax" in proportion to their training edges: the
+        distinct items of `num_negatives` edges. What is learned then is preference beyond popularity, which ranking adds.
     temperature : float
         Divides the similarities under "softmax"; positive.
     similarity : {"dot", "cosine"}

@@ -22,11 +22,14 @@ class ModelContract:
         A key of `models.MODELS`.
     keys : dict
         Options under which the model learns the checkerboard within `epochs` epochs.
+    width : int
+        Columns of its rows: `dim`, and one for popularity where that is added.
     """
 
     name: str
     keys: ClassVar[dict[str, Any]]
     epochs = 20
+    width = 8
 
     def options(self, **keys: Any) -> ModelOptions:
         return ModelOptions(**{"dim": 8, "batch_size": 100, "seed": 5, **self.keys, **keys})
@@ -84,10 +87,10 @@ class ModelContract:
         nodes = board.nodes("item")
         whole = model.rows("item", nodes)
         assert whole.dtype == np.float32
-        assert whole.shape == (NUM_ITEMS, 8)
+        assert whole.shape == (NUM_ITEMS, self.width)
         order = np.array([3, 0, 3, 7])
         assert (model.rows("item", nodes[order]) == whole[order]).all()
-        assert model.rows("user", nodes[:0]).shape == (0, 8)
+        assert model.rows("user", nodes[:0]).shape == (0, self.width)
         assert [len(table) for table in tables.values()] == [0, 0]
 
     def test_a_step_changes_the_rows_that_it_returns(self, board) -> None:  # type: ignore[no-untyped-def]

@@ -30,6 +30,20 @@ class TestLightGCNWithCosineSoftmax(ModelContract):
     }
 
 
+class TestLightGCNWithPopularNegatives(ModelContract):
+    name = "lightgcn"
+    width = 9
+    keys: ClassVar = {
+        "layers": 2,
+        "loss": "softmax",
+        "similarity": "cosine",
+        "negatives": "popular",
+        "num_negatives": 30,
+        "temperature": 0.3,
+        "learning_rate": 0.05,
+    }
+
+
 class TestLightGCNWithoutLayers(ModelContract):
     name = "lightgcn"
     keys: ClassVar = {"layers": 0, "learning_rate": 0.05, "l2": 1e-3}

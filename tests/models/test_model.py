@@ -55,3 +55,19 @@ def test_per_sample_a_row_counts_as_often_as_it_occurs(tmp_path: Path) -> None:
         found = model.loss(*zeros, rows=rows, num_total=4)
         by_id = dict(zip(store.to_ids("user", rows.users).tolist(), found.user_counts.tolist()))
         assert by_id == {0: 0.5, 1: 0.25, 2: 0.25}
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_popular_negatives_rank_by_similarity_and_popularity(tmp_path: Path, similarity: str) -> None:
+    edges = random_edges(6, 20, 12, 90)
+    with make_store(tmp_path, edges) as store:
+        model = make(store, loss="softmax", negatives="popular", similarity=similarity, temperature=0.5)
+        users, items = store.nodes("user"), store.nodes("item")
+        left, right = model.representations("user", users), model.representations("item", items)
+        if similarity == "cosine":
+            left, right = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (left, right))
+        edges_of = np.array([(edges[:, 1] == item).sum() for item in store.to_ids("item", items)])
+        expected = left @ right.T / 0.5 + np.log(np.maximum(edges_of, 1))
+        np.testing.assert_allclose(
+            model.rows("user", users) @ model.rows("item", items).T, expected, rtol=1e-4, atol=1e-5
+        )
