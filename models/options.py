@@ -30,7 +30,7 @@ class ModelOptions:
         1 … 65,536.
     negatives : {"uniform", "popular"}
         How items are drawn as negatives: all alike, or under "softmax" in proportion to their training edges: the
-        distinct items of `num_negatives` edges. What is learned then is preference beyond popularity, which ranking adds.
+        distinct items of `num_negatives` edges. That teaches preference beyond popularity; ranking adds popularity.
     temperature : float
         Divides the similarities under "softmax"; positive.
     similarity : {"dot", "cosine"}
