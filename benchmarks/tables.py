@@ -102,7 +102,9 @@ def measure(dim: int, optimizer: str, options: argparse.Namespace) -> list[dict[
         folder = Path(name)
         peer = None
         if python is not None:
-            peer = harness.Peer(python, Path(__file__).with_name("tables_torch.py"))
+            # Its idle threads would spin, through our turns too.
+            quiet = {"OMP_WAIT_POLICY": "PASSIVE"}
+            peer = harness.Peer(python, Path(__file__).with_name("tables_torch.py"), environment=quiet)
             for what in ("rows", "ids", "gradients"):
                 np.save(folder / f"{what}.npy", getattr(workload, what))
             files = {what: str(folder / f"{what}.npy") for what in ("rows", "ids", "gradients")}

@@ -11,7 +11,8 @@ OPTIMIZERS = {
     "sgd": lambda weights, rate: torch.optim.SGD(weights, lr=rate),
     "adagrad": lambda weights, rate: torch.optim.Adagrad(weights, lr=rate),
     "row_adagrad": lambda weights, rate: torch.optim.Adagrad(weights, lr=rate),
-    "adam": lambda weights, rate: torch.optim.SparseAdam(weights, lr=rate),
+    # It adds eps before the correction of the root, we and `torch.optim.Adam` after: equal at the first step so.
+    "adam": lambda weights, rate: torch.optim.SparseAdam(weights, lr=rate, eps=1e-8 * 0.001**0.5),
 }
 
 
