@@ -21,7 +21,7 @@ EDGE_TYPE = "node:links:node"
 
 
 @kernel
-def _sample_csr(indptr_in, indices, nodes, fanout, key, indptr, out):  # type: ignore[no-untyped-def]
+def _sample_csr(indptr_in, indices, nodes, fanout, key, indptr, out):
     """The arena's sampling kernel on `indptr` and `indices`: the same passes over 64 nodes, the same draws."""
     starts = np.empty(LOOK_AHEAD, np.int64)
     count = 0

@@ -22,7 +22,7 @@ LOOK_AHEAD = 64
 
 
 @kernel
-def directory_slot(node: int, group_base: np.ndarray) -> int:
+def directory_slot(node: int, group_base: np.ndarray) -> np.int64:
     """Return where the directory has the group of a node."""
     num_shards = np.uint64(group_base.size - 1)
     local = np.uint64(node) // num_shards
@@ -31,7 +31,7 @@ def directory_slot(node: int, group_base: np.ndarray) -> int:
 
 
 @kernel
-def node_mark(node: int, entry: int, group_base: np.ndarray) -> int:
+def node_mark(node: int, entry: int, group_base: np.ndarray) -> np.int64:
     """Return which 32-bit word of the arena holds the node's `indptr` mark, from its directory entry."""
     local = np.int64(np.uint64(node) // np.uint64(group_base.size - 1))
     inside = ((entry & ((1 << DELTA_BITS) - 1)) << GROUP_BITS) | (local & (GROUP_NODES - 1))
@@ -39,7 +39,7 @@ def node_mark(node: int, entry: int, group_base: np.ndarray) -> int:
 
 
 @kernel
-def locate(words, words32, entry, mark):  # type: ignore[no-untyped-def]
+def locate(words, words32, entry, mark):
     """Find a list: (degree, bit of its first neighbour, bits a neighbour, edge within the block or -1 at a hub)."""
     block = entry >> DELTA_BITS
     header = words[block]
@@ -60,7 +60,7 @@ def locate(words, words32, entry, mark):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def locate_extra(words, words32, entry, degree, bit, bits, start):  # type: ignore[no-untyped-def]
+def locate_extra(words, words32, entry, degree, bit, bits, start):
     """Find what goes with a located list: (word of the first weight, bit of the first time, bits a time, base)."""
     block = entry >> DELTA_BITS
     weighted = (words[block] >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
@@ -100,7 +100,7 @@ def _first_bad_node(nodes: np.ndarray, counts: np.ndarray) -> int:
 
 
 @kernel
-def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop):  # type: ignore[no-untyped-def]
+def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop):
     entries = np.empty(LOOK_AHEAD, np.int64)
     for low in range(start, stop, LOOK_AHEAD):
         size = min(LOOK_AHEAD, stop - low)
@@ -120,7 +120,7 @@ def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop)
 
 
 @kernel
-def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, times, start, stop):  # type: ignore[no-untyped-def]
+def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, times, start, stop):
     floats = words32.view(np.float32)
     for i in range(start, stop):
         entry = entry_of(nodes[i], directory, group_base)
@@ -139,7 +139,7 @@ def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, t
 
 
 @kernel
-def list_has(words, degree, bit, bits, target, by_time):  # type: ignore[no-untyped-def]
+def list_has(words, degree, bit, bits, target, by_time):
     """Say whether a located list holds the node `target`; its order is by node, or by time (`by_time`)."""
     value_mask = bit_mask(bits)
     wanted = np.uint64(target)
@@ -162,7 +162,7 @@ def list_has(words, degree, bit, bits, target, by_time):  # type: ignore[no-unty
 
 
 @kernel
-def _has_edges(words, words32, directory, group_base, sources, targets, by_time, out, start, stop):  # type: ignore[no-untyped-def]
+def _has_edges(words, words32, directory, group_base, sources, targets, by_time, out, start, stop):
     for i in range(start, stop):
         entry = entry_of(sources[i], directory, group_base)
         degree, bit, bits, _ = locate(words, words32, entry, node_mark(sources[i], entry, group_base))
@@ -170,7 +170,7 @@ def _has_edges(words, words32, directory, group_base, sources, targets, by_time,
 
 
 @kernel
-def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):  # type: ignore[no-untyped-def]
+def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):
     num_shards, num_blocks = shard_starts.size - 1, blocks.size // 2
     for i in range(start, stop):
         low, high = 0, num_blocks
@@ -184,7 +184,7 @@ def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets,
         block, left = blocks[2 * low], positions[i] - blocks[2 * low + 1]
         num_nodes = np.int64(words32[block * 2 + 4])
         marks = (block + HEADER_WORDS) * 2
-        node = 0
+        node = np.int64(0)
         if (words[block] >> np.uint64(40)) & np.uint64(4):
             while True:
                 entry = block << DELTA_BITS

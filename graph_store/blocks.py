@@ -189,7 +189,7 @@ def _time_span(times: np.ndarray, start: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base, guard):  # type: ignore[no-untyped-def]
+def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base, guard):
     """Write neighbours, weights and times of edges `start…stop` from word `at` on, and return the word behind them."""
     neighbors, weights, times = edges
     size = stop - start
@@ -225,7 +225,7 @@ def _run_words(degree: int, bits: int, weighted: bool, time_bits: int) -> int:
 
 
 @kernel
-def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):  # type: ignore[no-untyped-def]
+def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):
     """Write one block without its hubs' chunks; returns (next word, records)."""
     times = edges[2]
     weighted, timed = (flags & FLAG_WEIGHTS) != 0, (flags & FLAG_TIMES) != 0
@@ -268,7 +268,7 @@ def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tabl
 
 
 @kernel
-def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted, time_bits, base):  # type: ignore[no-untyped-def]
+def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted, time_bits, base):
     """Write the payload of a block's small nodes (the hubs' edges lie in chunks)."""
     neighbors, weights, times = edges
     bit, weight_at = at << 6, at + words_of(stored, bits) + 1
@@ -294,7 +294,7 @@ def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted,
 
 
 @kernel
-def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):  # type: ignore[no-untyped-def]
+def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):
     """Write the chunks of a block's hubs; returns (next word, records)."""
     times = edges[2]
     ordinal = 0
@@ -321,7 +321,7 @@ def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tab
 
 
 @kernel
-def _encode(indptr, edges, first, bits, flags, plan, words, records, tables):  # type: ignore[no-untyped-def]
+def _encode(indptr, edges, first, bits, flags, plan, words, records, tables):
     at, count = 0, 0
     for block in range(plan.shape[0] - 1):
         node, stop = plan[block, 0], plan[block + 1, 0]
@@ -432,7 +432,7 @@ def arena_words(words: np.ndarray, records: np.ndarray) -> int:
 
 
 @kernel
-def fill_arena(words, records, target, base, group_base, directory, blocks, first_edge):  # type: ignore[no-untyped-def]
+def fill_arena(words, records, target, base, group_base, directory, blocks, first_edge):
     """Copy records into the arena's `target` words and fill the directory and the table of blocks.
 
     `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks`

@@ -20,7 +20,7 @@ def mixed(key: np.uint64, value: np.uint64) -> np.uint64:
 
 
 @kernel
-def draw(unit_key: np.uint64, number: int, bound: int) -> int:
+def draw(unit_key: np.uint64, number: int, bound: int) -> np.int64:
     """Return draw `number` of a unit, uniform over 0 … bound − 1 (bias below bound / 2^64).
 
     The high word of a 64 × 64-bit product (Lemire, ACM TOMACS 2019) from four 32-bit products.
@@ -56,7 +56,7 @@ def key_of(seed: int, step: int, purpose: int, hop: int = 0) -> np.uint64:
 
 
 @kernel
-def _permute(positions, length, half_bits, key, out, start, stop):  # type: ignore[no-untyped-def]
+def _permute(positions, length, half_bits, key, out, start, stop):
     half_mask = (np.uint64(1) << np.uint64(half_bits)) - np.uint64(1)
     shift, limit = np.uint64(half_bits), np.uint64(length)
     keys = np.empty(4, np.uint64)

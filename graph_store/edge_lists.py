@@ -7,6 +7,7 @@ duplicates is the one that stays.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,11 +52,11 @@ class Columns(NamedTuple):
 
 
 class Finder(NamedTuple):
-    """How kept ids become nodes (`direct`, `low`, `index`), and the dense ranks' `base`."""
+    """How kept ids become nodes (`direct` and `low`, or the `hashed` index), and the dense ranks' `base`."""
 
     direct: np.ndarray
     low: int
-    index: np.ndarray
+    hashed: np.ndarray
     base: np.ndarray
 
 
@@ -73,7 +74,7 @@ class Lists(NamedTuple):
 
 
 @kernel
-def _map_rows(src, dst, source, target, bits, ranks_low, keys, to, start, stop):  # type: ignore[no-untyped-def]
+def _map_rows(src, dst, source, target, bits, ranks_low, keys, to, start, stop):
     """Write key = (rank of source − ranks_low) << bits | node of target; bits 0 writes the rank alone."""
     sources, targets = np.empty(LOOK_AHEAD, np.int64), np.empty(LOOK_AHEAD, np.int64)
     direct, low, index, base = source
@@ -99,13 +100,8 @@ def map_rows(
     """Return uint64[n], the key of each row of all chunks; with `bits` 0 the source's rank alone."""
     keys, to = np.empty(sum(chunk.src.size for chunk in chunks), np.uint64), 0
     for chunk in chunks:
-        run_ranges(
-            lambda start, stop, chunk=chunk, to=to: _map_rows(  # type: ignore[misc]
-                chunk.src, chunk.dst, source, target, bits, ranks_low, keys, to, start, stop
-            ),
-            chunk.src.size,
-            threads=threads,
-        )
+        into = partial(_map_rows, chunk.src, chunk.dst, source, target, bits, ranks_low, keys, to)
+        run_ranges(into, chunk.src.size, threads=threads)
         to += chunk.src.size
     return keys
 
@@ -125,7 +121,7 @@ def _scatter(keys: np.ndarray, shift: int, offsets: np.ndarray, out: np.ndarray,
 
 
 @kernel
-def _radix_sort(keys, scratch, start, stop, bits):  # type: ignore[no-untyped-def]
+def _radix_sort(keys, scratch, start, stop, bits):
     """Sort `keys[start:stop]` by their low bits."""
     if stop - start <= 48:
         for i in range(start + 1, stop):
@@ -142,9 +138,11 @@ def _radix_sort(keys, scratch, start, stop, bits):  # type: ignore[no-untyped-de
         counts[:] = 0
         for i in range(start, stop):
             counts[np.int64((source[i] >> np.uint64(shift)) & mask)] += 1
-        total = start
+        total = np.int64(start)
         for digit in range(counts.size):
-            counts[digit], total = total, total + counts[digit]
+            size = counts[digit]
+            counts[digit] = total
+            total = np.int64(total + size)
         for i in range(start, stop):
             digit = np.int64((source[i] >> np.uint64(shift)) & mask)
             target[counts[digit]] = source[i]
@@ -157,7 +155,7 @@ def _radix_sort(keys, scratch, start, stop, bits):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _sort_buckets(keys, scratch, offsets, shift, bits, degrees, kept, first, last):  # type: ignore[no-untyped-def]
+def _sort_buckets(keys, scratch, offsets, shift, bits, degrees, kept, first, last):
     """Sort buckets, drop duplicates in place and count: `degrees` a rank, `kept` a bucket."""
     for bucket in range(first, last):
         start, stop = offsets[bucket], offsets[bucket + 1]
@@ -172,7 +170,7 @@ def _sort_buckets(keys, scratch, offsets, shift, bits, degrees, kept, first, las
 
 
 @kernel
-def _compact(keys, offsets, kept, bits, neighbors, first, last):  # type: ignore[no-untyped-def]
+def _compact(keys, offsets, kept, bits, neighbors, first, last):
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for bucket in range(first, last):
         to, size, start = kept[bucket], kept[bucket + 1] - kept[bucket], offsets[bucket]
@@ -189,7 +187,7 @@ def _plain_lists(keys: np.ndarray, num_ranks: int, bits: int, threads: int) -> L
     bounds = [keys.size * part // parts for part in range(parts + 1)]
     counts = np.zeros((parts, num_buckets), np.int64)
 
-    def each(call):  # type: ignore[no-untyped-def]
+    def each(call):
         run_ranges(lambda low, high: [call(part) for part in range(low, high)], parts, threads=parts, grain=1)
 
     each(lambda part: _histogram(keys, shift, counts[part], bounds[part], bounds[part + 1]))
@@ -219,9 +217,11 @@ def _argsort(keys: np.ndarray, bits: int, order: np.ndarray, scratch: np.ndarray
         counts[:] = 0
         for i in range(source.size):
             counts[np.int64((keys[i] >> np.uint64(shift)) & mask)] += 1
-        total = 0
+        total = np.int64(0)
         for digit in range(counts.size):
-            counts[digit], total = total, total + counts[digit]
+            size = counts[digit]
+            counts[digit] = total
+            total = np.int64(total + size)
         for i in range(source.size):
             digit = np.int64((keys[source[i]] >> np.uint64(shift)) & mask)
             target[counts[digit]] = source[i]
@@ -310,7 +310,7 @@ def build_lists(
     at = 0
     for chunk in chunks:
         ids, to = chunk.dst, nodes[at : at + chunk.dst.size]
-        find_range(ids, target.direct, target.low, target.index, to, 0, ids.size)
+        find_range(ids, target.direct, target.low, target.hashed, to, 0, ids.size)
         at += ids.size
 
     def joined(name: str) -> np.ndarray | None:

@@ -19,7 +19,7 @@ DIRECT_SPREAD = 4
 
 
 @kernel
-def shard_of(mixed_id: np.uint64, num_shards: int) -> int:
+def shard_of(mixed_id: np.uint64, num_shards: int) -> np.int64:
     """Return the shard of an id (or of a string's hash), as uint64."""
     return np.int64(mix64(mixed_id) % np.uint64(num_shards))
 
@@ -38,7 +38,7 @@ def shards_of(values: np.ndarray, num_shards: int) -> np.ndarray:
 
 
 @kernel
-def find_nodes(ids, at, size, direct, low, index, out, to):  # type: ignore[no-untyped-def]
+def find_nodes(ids, at, size, direct, low, index, out, to):
     """Look up at most 64 ids from `ids[at]` on; `out[to + i]` gets the node or -1.
 
     `direct` (by value, from `low` on) is used when it has any entry, else the open-addressing `index` of
@@ -65,7 +65,7 @@ def find_nodes(ids, at, size, direct, low, index, out, to):  # type: ignore[no-u
 
 
 @kernel
-def find_range(ids, direct, low, index, out, start, stop):  # type: ignore[no-untyped-def]
+def find_range(ids, direct, low, index, out, start, stop):
     for at in range(start, stop, LOOK_AHEAD):
         find_nodes(ids, at, min(LOOK_AHEAD, stop - at), direct, low, index, out, at)
 
@@ -95,7 +95,7 @@ def build_index(keys: np.ndarray, nodes: np.ndarray, *, slots: int = 16) -> np.n
 
 
 @kernel
-def _assign(keys, num_shards, base, nodes, order):  # type: ignore[no-untyped-def]
+def _assign(keys, num_shards, base, nodes, order):
     """Give each key in ascending order its node, and each dense rank its key's place."""
     counts = np.zeros(num_shards, np.int64)
     for i in range(keys.size):
@@ -167,12 +167,12 @@ class IdMap:
     @classmethod
     def build(cls, name: str, ids: np.ndarray, num_shards: int) -> "IdMap":
         """Make the map of distinct ids, int64[n] ascending."""
-        base, nodes, order = assign(ids, num_shards)
-        return cls(name, cls._indexed(ids, nodes, base) | {"ids": ids[order]})
+        base, _, order = assign(ids, num_shards)
+        return cls.restore(name, ids[order], base)
 
     @classmethod
     def restore(cls, name: str, ids: np.ndarray, base: np.ndarray) -> "IdMap":
-        """Make the map again from the ids in dense order."""
+        """Make the map again from the ids in dense order; every word is as `build` gives it."""
         return cls(name, cls._indexed(ids, nodes_of_ranks(base), base) | {"ids": ids})
 
     @staticmethod
@@ -270,7 +270,7 @@ class IntegerIds:
 
     def _insert(self, values: np.ndarray) -> None:
         run_ranges(
-            lambda start, stop: [part.insert(values) for part in self._sets[start:stop]],
+            lambda start, stop: _insert_all(self._sets[start:stop], values),
             len(self._sets),
             threads=self._threads,
             grain=1,
@@ -307,7 +307,7 @@ def _mark(values: np.ndarray, marks: np.ndarray, start: int, stop: int) -> None:
 
 
 @kernel
-def _insert_ids(values, table, used, part, parts, begin):  # type: ignore[no-untyped-def]
+def _insert_ids(values, table, used, part, parts, begin):
     """Insert the values of one part into (id, 1) slots from `begin` on; stops when half full. Returns (next, used)."""
     mask, limit = np.uint64(table.size // 2 - 1), table.size // 4
     for low in range(begin, values.size, LOOK_AHEAD):
@@ -348,3 +348,8 @@ class _IdSet:
     def keys(self) -> np.ndarray:
         pairs = self._table.reshape(-1, 2)
         return pairs[pairs[:, 1] != 0, 0]
+
+
+def _insert_all(sets: list[_IdSet], values: np.ndarray) -> None:
+    for part in sets:
+        part.insert(values)

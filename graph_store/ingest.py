@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,7 +157,7 @@ def _lists(job: _Job, spool: EdgeSpool, ends: tuple[str, str], bits: int) -> Ite
         low, high = int(base[shard]), int(base[shard + 1])
         cuts = _cuts(job, spool, shard, source, target)
         for first, last in zip(cuts[:-1], cuts[1:]):
-            chunks = []
+            chunks = [spool.empty()]
             for chunk in spool.of_shard(shard):
                 if len(cuts) > 2:
                     ranks = map_rows([chunk], source, target, bits=0, ranks_low=low, threads=job.threads)
@@ -165,7 +165,7 @@ def _lists(job: _Job, spool: EdgeSpool, ends: tuple[str, str], bits: int) -> Ite
                 chunks.append(chunk)
             yield low + first, low + last, build(chunks, low + first, low + last)
         if high == low:
-            yield low, high, build([], low, high)
+            yield low, high, build([spool.empty()], low, high)
         spool.drop(shard)
 
 
@@ -253,10 +253,16 @@ def _write_edges(
     return bits, entries, loops, files
 
 
+def _finish_all(files: list[SortedFile]) -> None:
+    for file in files:
+        file.finish()
+
+
 def _write_all(job: _Job, progress: Progress) -> tuple[list[StoredEdgeType], list[list[SortedFile]]]:
     """Write all edge types and their reverses."""
     stored: list[StoredEdgeType] = []
     files: list[list[SortedFile]] = []
+    sealed: list[Future[None]] = []
     progress.phase(
         "sorting and packing", sum(s.num_rows for spools in job.spools.values() for s in spools), unit="edge"
     )
@@ -286,7 +292,9 @@ def _write_all(job: _Job, progress: Progress) -> tuple[list[StoredEdgeType], lis
                     )
                 )
                 files.append(sst)
-                sealing.submit(lambda sst=sst: [file.finish() for file in sst])  # type: ignore[misc]
+                sealed.append(sealing.submit(_finish_all, sst))
+        for done in sealed:
+            done.result()
     return stored, files
 
 

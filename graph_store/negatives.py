@@ -8,7 +8,7 @@ from graph_store.kernels import kernel, run_ranges
 
 
 @kernel
-def _negatives(arrays, sources, candidates, positions, key, tries, by_time, out, start, stop):  # type: ignore[no-untyped-def]
+def _negatives(arrays, sources, candidates, positions, key, tries, by_time, out, start, stop):
     words, words32, directory, group_base = arrays
     for i in range(start, stop):
         entry = entry_of(sources[i], directory, group_base)

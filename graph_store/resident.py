@@ -133,7 +133,7 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     if node_type.id_type == "string":
         offsets = np.zeros(node_type.count + 1, np.int64)
         np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]), out=offsets[1:])
-        data = np.concatenate([*bodies, np.zeros(1, np.uint8)])
+        data = np.concatenate(bodies) if offsets[-1] else np.zeros(1, np.uint8)
         return StringMap.restore_strings(node_type.name, offsets, data, base)
     return IdMap.restore(node_type.name, np.concatenate([*bodies, np.empty(0, np.int64)]), base)
 

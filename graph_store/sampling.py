@@ -12,7 +12,7 @@ from graph_store.kernels import kernel, load_bits, mix64, prefetch, run_ranges
 
 
 @kernel
-def floyd(unit_key, degree, fanout, picks, at):  # type: ignore[no-untyped-def]
+def floyd(unit_key, degree, fanout, picks, at):
     """Write `fanout` distinct positions below `degree` into `picks[at:]`, uniform over the subsets.
 
     Floyd's method (Bentley and Floyd, CACM 1987): `fanout` draws, whatever the degree.
@@ -47,7 +47,7 @@ def floyd(unit_key, degree, fanout, picks, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):  # type: ignore[no-untyped-def]
+def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):
     """Sample each list without replacement; a fanout below 0 takes all. Returns the number of neighbours written.
 
     Works 64 nodes at a time: find the blocks, prefetching; read degrees and draw positions, prefetching the words they
@@ -149,7 +149,7 @@ def draw_neighbors(
 
 
 @kernel
-def _relabel(values, table, stamp, nodes, num_nodes, out):  # type: ignore[no-untyped-def]
+def _relabel(values, table, stamp, nodes, num_nodes, out):
     """Give each value its label, new ones in order of appearance; the table has room. Returns the labels used."""
     mask = np.uint64(table.size // 2 - 1)
     slots = np.empty(LOOK_AHEAD, np.int64)

@@ -68,10 +68,10 @@ class EdgeSpool:
                 part = columns.take(order[starts[shard] : starts[shard + 1]])
                 self.rows[shard] += part.src.size
                 with open(self._folder / f"{shard}.rows", "ab") as file:
-                    np.array([part.src.size], np.int64).tofile(file)
+                    file.write(int(part.src.size).to_bytes(8, "little"))
                     for column in part:
                         if column is not None:
-                            column.tofile(file)
+                            file.write(memoryview(column))
             self._names = tuple(name for name, column in zip(columns._fields, columns) if column is not None)
 
     def in_memory(self) -> list[Columns]:
@@ -91,6 +91,10 @@ class EdgeSpool:
                     name: np.fromfile(file, np.float32 if name == "weight" else np.int64, size) for name in self._names
                 }
                 yield Columns(**columns)
+
+    def empty(self) -> Columns:
+        """Return no rows, of the same columns."""
+        return Columns(**{name: np.empty(0, np.float32 if name == "weight" else np.int64) for name in self._names})
 
     def drop(self, shard: int) -> None:
         """Remove the file of a shard that is done with."""

@@ -32,7 +32,7 @@ def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarra
 
 
 @kernel
-def _same(first, first_start, first_stop, second, second_start, second_stop):  # type: ignore[no-untyped-def]
+def _same(first, first_start, first_stop, second, second_start, second_stop):
     if first_stop - first_start != second_stop - second_start:
         return False
     for i in range(first_stop - first_start):
@@ -42,7 +42,7 @@ def _same(first, first_start, first_stop, second, second_start, second_stop):  #
 
 
 @kernel
-def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count):  # type: ignore[no-untyped-def]
+def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count):
     """Give strings from `begin` on their codes, new ones entering the pool; stops when the room may not do."""
     mask = np.uint64(index.size // 2 - 1)
     for i in range(begin, hashes.size):
@@ -74,7 +74,7 @@ def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count
 
 
 @kernel
-def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):  # type: ignore[no-untyped-def]
+def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
     mask, num_shards = np.uint64(index.size // 2 - 1), base.size - 1
     for i in range(hashes.size):
         slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
