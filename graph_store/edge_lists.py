@@ -140,13 +140,11 @@ def _radix_sort(keys, scratch, start, stop, bits):
             counts[np.int64((source[i] >> np.uint64(shift)) & mask)] += 1
         total = np.int64(start)
         for digit in range(counts.size):
-            size = counts[digit]
-            counts[digit] = total
-            total = np.int64(total + size)
+            counts[digit], total = total, total + counts[digit]
         for i in range(start, stop):
-            digit = np.int64((source[i] >> np.uint64(shift)) & mask)
-            target[counts[digit]] = source[i]
-            counts[digit] += 1
+            place = np.int64((source[i] >> np.uint64(shift)) & mask)
+            target[counts[place]] = source[i]
+            counts[place] += 1
         source, target = target, source
         passes += 1
     if passes & 1:
@@ -219,13 +217,11 @@ def _argsort(keys: np.ndarray, bits: int, order: np.ndarray, scratch: np.ndarray
             counts[np.int64((keys[i] >> np.uint64(shift)) & mask)] += 1
         total = np.int64(0)
         for digit in range(counts.size):
-            size = counts[digit]
-            counts[digit] = total
-            total = np.int64(total + size)
+            counts[digit], total = total, total + counts[digit]
         for i in range(source.size):
-            digit = np.int64((keys[source[i]] >> np.uint64(shift)) & mask)
-            target[counts[digit]] = source[i]
-            counts[digit] += 1
+            place = np.int64((keys[source[i]] >> np.uint64(shift)) & mask)
+            target[counts[place]] = source[i]
+            counts[place] += 1
         source, target = target, source
         passes += 1
     if passes & 1:
