@@ -1,9 +1,7 @@
 """From an id to its shard and its slot: linear probing over cells that hold key and slot side by side.
 
-A cell is two int64 words: the id, and `mark << 32 | slot + 1`, which is 0 in an empty cell, so that zeroed
-memory is an empty index. `mark` is scratch of the push in progress: the position of the id among the push's
-unique ids. It counts only if the list of unique ids agrees (Briggs and Torczon, "An efficient representation
-for sparse sets", 1993), so it is never cleared.
+A cell is two int64 words: the id, and `slot + 1`, which is 0 in an empty cell, so that zeroed memory is an empty
+index.
 
 Kernels work in blocks of 64 ids: one pass computes the home cells and prefetches them, the next reads them.
 The result is the same; the waits for memory overlap.
@@ -30,7 +28,6 @@ SCALE, LEARNING_RATE, L2, EPS, BETA1, BETA2, ACCUMULATOR = range(7)
 RATE_FIELDS = 7
 
 BLOCK = 64
-_LOW = 0xFFFFFFFF
 
 
 @kernel
@@ -106,7 +103,17 @@ def partition(directory: Any, plan: Any, ids: Any, order: Any, bounds: Any) -> i
 
 
 @kernel
-def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: Any, shards: Any, uniques: Any) -> int:
+def enter(
+    directory: Any,
+    plan: Any,
+    rates: Any,
+    ids: Any,
+    order: Any,
+    bounds: Any,
+    shards: Any,
+    uniques: Any,
+    marks: Any,
+) -> int:
     """Find the unique ids of some shards' positions, giving those that are new a row with its initial value.
 
     Parameters
@@ -115,9 +122,11 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
         What `partition` filled.
     shards : int64[2]
         The first shard to work on and the end of the range; the first is moved up as shards are done.
-    uniques : int64[2, n]
+    uniques : int32[2, n]
         Filled for the positions of each shard done, from `bounds[shard]` on: for each position in `order` its
         number among the shard's unique ids; for each number its slot, and a -1 after the last.
+    marks : int32[m]
+        Scratch of this thread, at least as long as the shards have room, holding anything.
 
     Returns
     -------
@@ -148,15 +157,19 @@ def enter(directory: Any, plan: Any, rates: Any, ids: Any, order: Any, bounds: A
                     _add_row(line, plan, rates, slot, id)
                     store_word(cell, id)
                     word = slot + 1
-                slot = (word & _LOW) - 1
-                # Whether an id was here before is as good as random: computed, not branched on.
-                mark = min(word >> 32, num_unique)
+                    store_word(cell + 8, word)
+                slot = word - 1
+                # A mark counts only if the list of slots agrees, so marks are never cleared (Briggs and Torczon,
+                # "An efficient representation for sparse sets", 1993). Whether an id was here before is as good
+                # as random: computed, not branched on.
+                mark = marks[slot]
+                mark = mark if (mark >= 0) & (mark < num_unique) else num_unique
                 known = (mark < num_unique) & (slots[first + mark] == slot)
                 number = mark if known else num_unique
                 num_unique += 1 - known
                 slots[first + number] = slot
                 numbers[at] = number
-                store_word(cell + 8, (number << 32) | (slot + 1))
+                marks[slot] = number
         if first + num_unique < last:
             slots[first + num_unique] = -1
         shards[0] += 1

@@ -46,7 +46,7 @@ def find_block(directory: Any, plan: Any, ids: Any, block: Any, places: Any) -> 
     for at in range(stop - start):
         shard = places[0, at]
         cell = probe(directory[shard], ids[start + at], np.uint64(places[1, at]))
-        slot = (load_word(cell + 8) & 0xFFFFFFFF) - 1
+        slot = load_word(cell + 8) - 1
         if slot < 0:
             places[0, at] = ABSENT
             continue

@@ -81,7 +81,7 @@ def update(
         What `partition` filled.
     shards : int64[2]
         The first shard and the end of the range.
-    uniques : int64[2, n]
+    uniques : int32[2, n]
         What `enter` filled.
     corrections : float32[t, 2]
         Adam's rates and roots by step; see `adam_corrections`.

@@ -1,6 +1,7 @@
 """The `Table` protocol, and the table whose shards live in this process."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from sparse_tables.allocator import Allocator, SharedAllocator, private_allocator
 from sparse_tables.config import TableConfig
 from sparse_tables.errors import ForeignId
-from sparse_tables.index import enter, partition
+from sparse_tables.index import ROOM, enter, partition
 from sparse_tables.inputs import as_bags, as_counts, as_gradients, as_ids, as_out, as_weights
 from sparse_tables.kernels import num_threads, run_parts
 from sparse_tables.lookup import gather
@@ -95,6 +96,7 @@ class LocalTable:
         self._allocator = allocator
         self._threads = num_threads(threads)
         self._pool: ThreadPoolExecutor | None = None
+        self._scratch = threading.local()
         self._directory = empty_directory(config.num_shards)
         self._plan, self._rates = plan_of(config), rates_of(config)
         num_steps = _ADAM_STEPS if config.counts_steps else 0
@@ -353,13 +355,14 @@ class LocalTable:
         foreign = partition(self._directory, self._plan, ids, order, bounds)
         if foreign >= 0:
             self._refuse(ids, foreign)
-        uniques = np.empty((2, len(ids)), np.int64)
+        uniques = np.empty((2, len(ids)), np.int32)
         generations = [shard.generation for shard in self._shards.values()]
 
         def call(start: int, stop: int) -> None:
             shards = np.array([start, stop], np.int64)
             while True:
-                full = enter(self._directory, self._plan, self._rates, ids, order, bounds, shards, uniques)
+                marks = self._marks(start, stop)
+                full = enter(self._directory, self._plan, self._rates, ids, order, bounds, shards, uniques, marks)
                 if full < 0:
                     return
                 self._shards[full].grow()
@@ -368,6 +371,14 @@ class LocalTable:
         if generations != [shard.generation for shard in self._shards.values()]:
             self.publish()
         return order, bounds, uniques
+
+    def _marks(self, start: int, stop: int) -> np.ndarray:
+        """Return scratch of the calling thread for a range of shards: int32, as long as the roomiest."""
+        room = int(self._directory[start:stop, ROOM].max())
+        marks = getattr(self._scratch, "marks", None)
+        if marks is None or len(marks) < room:
+            marks = self._scratch.marks = np.zeros(room, np.int32)
+        return marks
 
     def _refuse(self, ids: np.ndarray, position: int) -> None:
         raise ForeignId(
@@ -381,8 +392,8 @@ class LocalTable:
 
     def _run_shards(self, call: Callable[[int, int], Any], bounds: np.ndarray) -> None:
         """Run `call(first, end)` over ranges of shards that hold about equally many ids."""
-        cuts = np.searchsorted(bounds, self._even_bounds(int(bounds[-1]))).tolist()
-        cuts[0], cuts[-1] = 0, self._config.num_shards
+        even = np.searchsorted(bounds, self._even_bounds(int(bounds[-1])))
+        cuts = sorted({0, *even[1:-1].tolist(), self._config.num_shards})
         run_parts(call, cuts, self._executor(cuts))
 
     def _executor(self, bounds: list[int]) -> ThreadPoolExecutor | None:

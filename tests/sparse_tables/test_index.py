@@ -46,11 +46,13 @@ def test_partition_orders_positions_by_shard_stably(ids, num_shards, placement):
 def test_enter_numbers_the_unique_ids_of_each_call_by_their_first_place(calls):
     table = LocalTable(TableConfig("t", 1, num_shards=1), threads=1)
     slots = {}
+    marks = np.random.default_rng(0).integers(-(2**31), 2**31, 1000).astype(np.int32)
     for ids in calls:
         order, bounds = np.arange(len(ids)), np.array([0, len(ids)])
-        uniques = np.full((2, len(ids)), 12345)
+        uniques = np.full((2, len(ids)), 12345, np.int32)
         shards = np.array([0, 1])
-        while enter(*kernel_arguments(table), np.array(ids, np.int64), order, bounds, shards, uniques) >= 0:
+        arguments = (table._directory, table._plan, table._rates, np.array(ids, np.int64), order, bounds)
+        while enter(*arguments, shards, uniques, marks) >= 0:
             table.shard(0).grow()
         first_seen = list(dict.fromkeys(ids))
         for id in first_seen:
@@ -59,10 +61,6 @@ def test_enter_numbers_the_unique_ids_of_each_call_by_their_first_place(calls):
         assert uniques[0].tolist() == [first_seen.index(id) for id in ids]
         assert uniques[1, :num].tolist() == [slots[id] for id in first_seen]
         assert num == len(ids) or uniques[1, num] == -1
-
-
-def kernel_arguments(table):
-    return table._directory, table._plan, table._rates
 
 
 @pytest.mark.parametrize("stride", [1, 16, 1 << 20, 1 << 40, -(1 << 33)])

@@ -86,6 +86,19 @@ def test_rows_do_not_depend_on_the_number_of_threads(optimizer):
         np.testing.assert_array_equal(tables[0].shard(shard).state, tables[2].shard(shard).state)
 
 
+@pytest.mark.parametrize("num_shards", [1, 2, 16])
+def test_a_large_push_into_one_crowded_shard_equals_many_small_sums(num_shards):
+    # Every id lies in shard 0, whatever the number of shards; gradients of whole numbers sum exactly.
+    ids = np.random.default_rng(0).integers(0, 500, 60_000) * 16
+    gradients = np.random.default_rng(1).integers(-5, 6, (60_000, 4)).astype(np.float32)
+    config = TableConfig("t", 4, learning_rate=1.0, initial="zeros", num_shards=num_shards)
+    table = LocalTable(config, threads=3)
+    table.push(ids, gradients)
+    expected = np.zeros((500, 4))
+    np.add.at(expected, ids // 16, gradients)
+    np.testing.assert_array_equal(table.pull(np.arange(500) * 16), -expected)
+
+
 def test_growth_keeps_every_row():
     table = LocalTable(TableConfig("t", 3, optimizer="adagrad", num_shards=4), threads=2)
     first = table.pull(np.arange(100))
