@@ -96,7 +96,7 @@ def _ids(manifest: Manifest, store: Path) -> list[str]:
             shards = np.repeat(np.arange(manifest.num_shards), np.diff(ids.base))
             if not np.array_equal(shards_of(ids.originals, manifest.num_shards), shards):
                 faults.append(f"{store}: ids of {entry.name!r} lie in shards that are not theirs")
-            if np.any((np.diff(ids.originals) <= 0) & (np.diff(shards) == 0)):
+            if np.any((ids.originals[1:] <= ids.originals[:-1]) & (shards[1:] == shards[:-1])):
                 faults.append(f"{store}: ids of {entry.name!r} are not ascending within a shard")
         if not faults and path.exists():
             mapped = read_nodes(path, entry.name, entry.id_type)
@@ -154,7 +154,7 @@ def _lists(manifest: Manifest, adjacency: Adjacency, entry: StoredEdgeType) -> I
         inner = np.diff(sources) == 0
         steps = np.diff(neighbors) <= 0
         if times is not None:
-            steps = (np.diff(times) < 0) | ((np.diff(times) == 0) & steps)
+            steps = (times[1:] < times[:-1]) | ((times[1:] == times[:-1]) & steps)
         if np.any(inner & steps):
             where = int(np.flatnonzero(inner & steps)[0])
             yield f"{entry.name}: the list of node {sources[where]} is not ascending or has a duplicate"
