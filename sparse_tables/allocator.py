@@ -1,6 +1,7 @@
 """Where a table's memory comes from: this process alone, or segments that other processes map."""
 
 import contextlib
+import itertools
 import json
 import mmap
 import os
@@ -79,7 +80,8 @@ class SharedAllocator:
         else:
             self.folder = Path(folder)
             self.folder.mkdir()
-        self._next = 0
+        # Shards grow side by side: a count gives each thread a number of its own.
+        self._numbers = itertools.count()
         self._files: dict[int, Path] = {}
         self.close = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -91,8 +93,7 @@ class SharedAllocator:
         OSError
             If the folder's file system has no room left.
         """
-        path = self.folder / f"segment-{self._next}"
-        self._next += 1
+        path = self.folder / f"segment-{next(self._numbers)}"
         array = map_segment(path, num_bytes, create=True)
         self._files[array.ctypes.data] = path
         return array
@@ -121,6 +122,10 @@ def map_segment(path: Path, num_bytes: int, *, create: bool = False) -> np.ndarr
             os.posix_fallocate(descriptor, 0, num_bytes)
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if create else 0)
         memory = mmap.mmap(descriptor, num_bytes, flags=mmap.MAP_SHARED, prot=protection)
+    except OSError:
+        if create:
+            path.unlink()
+        raise
     finally:
         os.close(descriptor)
     return np.frombuffer(memory, dtype=np.uint8)
