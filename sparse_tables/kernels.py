@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from typing import Any
 
 import numba
@@ -126,11 +126,15 @@ def num_threads(threads: int | None = None) -> int:
 def run_parts(call: Callable[[int, int], Any], bounds: Sequence[int], pool: Executor | None) -> list[Any]:
     """Call `call(start, stop)` for each two neighbouring bounds and return the results in order.
 
-    Parts run in `pool`. The first part runs on the calling thread, all of them do when `pool` is None.
+    Parts run in `pool`. The first part runs on the calling thread, all of them do when `pool` is None. The error of
+    a part is raised when all of them have ended.
     """
     parts = list(itertools.pairwise(bounds))
     if pool is None or len(parts) == 1:
         return [call(start, stop) for start, stop in parts]
     others = [pool.submit(call, start, stop) for start, stop in parts[1:]]
-    first = call(*parts[0])
+    try:
+        first = call(*parts[0])
+    finally:
+        wait(others)
     return [first, *(other.result() for other in others)]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sparse_tables.allocator import map_segment, read_published
 from sparse_tables.config import TableConfig
-from sparse_tables.errors import ForeignId
+from sparse_tables.errors import ForeignId, SegmentNotFound
 from sparse_tables.inputs import as_ids, as_out
 from sparse_tables.lookup import gather
 from sparse_tables.settings import plan_of, rates_of
@@ -47,10 +47,26 @@ class TableReader:
         self.refresh()
 
     def refresh(self) -> None:
-        """Map the segments of the shards that have grown since."""
-        for line in read_published(self._folder, self._name)["shards"]:
-            if self._generations.get(line["shard"]) != line["generation"]:
-                self._map(line)
+        """Map the segments of the shards that have grown since.
+
+        Raises
+        ------
+        SegmentNotFound
+            If the table or a segment of it is gone.
+        """
+        seen = None
+        while True:
+            published = read_published(self._folder, self._name)
+            try:
+                for line in published["shards"]:
+                    if self._generations.get(line["shard"]) != line["generation"]:
+                        self._map(line)
+                return
+            except FileNotFoundError as error:
+                # The owner may have replaced a segment since; then it has published its successor.
+                if published == seen:
+                    raise SegmentNotFound(f"table {self._name!r}: segment {error.filename} is gone") from None
+                seen = published
 
     def _map(self, line: dict[str, Any]) -> None:
         num_bytes = Slabs.num_bytes(self.config, line["cells"])

@@ -88,7 +88,8 @@ class Shard:
     """The memory of one logical shard. Row `slot` of each slab belongs to the id `ids[slot]`.
 
     Growth makes a new piece of memory, copies, and swaps it in: whoever reads the old one (another process that
-    maps it, say) is never moved under, and finds the new one by its higher `generation`.
+    maps it, say) is never moved under, and finds the new one by its higher `generation`. What readers were told of
+    last is kept until they have been told of its successor.
 
     Attributes
     ----------
@@ -107,6 +108,7 @@ class Shard:
     generation: int = 0
     memory: np.ndarray = field(init=False)
     slabs: Slabs = field(init=False)
+    _shown: np.ndarray | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._allocate(_MIN_CELLS)
@@ -187,6 +189,12 @@ class Shard:
             "segment": allocator.segment(self.memory),
         }
 
+    def settle(self) -> None:
+        """Take note that readers have been told of the memory of now: the one before it can go."""
+        if self._shown is not None and self._shown is not self.memory:
+            self.allocator.release(self._shown)
+        self._shown = self.memory
+
     def _move(self, num_cells: int) -> None:
         old, old_memory = self.slabs, self.memory
         self._allocate(num_cells)
@@ -195,7 +203,8 @@ class Shard:
             getattr(self.slabs, name)[: len(source)] = source
         self.index()
         self.generation += 1
-        self.allocator.release(old_memory)
+        if old_memory is not self._shown:
+            self.allocator.release(old_memory)
 
     def _allocate(self, num_cells: int) -> None:
         if num_cells > _MAX_CELLS:

@@ -268,8 +268,8 @@ class LocalTable:
             If a shape does not fit.
         ForeignId
             If an id's shard does not live here; nothing is changed then.
-        TableFull
-            If a shard cannot grow; ids may have got rows then, but no row was updated.
+        TableFull, OSError
+            If a shard cannot grow, or the allocator has no room; ids may have got rows then, but no row was updated.
         """
         wanted = as_ids(self._config, ids)
         slopes = as_gradients(self._config, gradients, len(wanted))
@@ -336,6 +336,8 @@ class LocalTable:
         if isinstance(self._allocator, SharedAllocator):
             lines = [shard.published(self._allocator) for shard in self._shards.values()]
             self._allocator.publish(self._config.name, {"config": self._config.to_dict(), "shards": lines})
+            for shard in self._shards.values():
+                shard.settle()
 
     def _absent(
         self, results: list[int], starts: list[int], ids: np.ndarray, missing: np.ndarray, insert: bool
@@ -367,9 +369,11 @@ class LocalTable:
                     return
                 self._shards[full].grow()
 
-        self._run_shards(call, bounds)
-        if generations != [shard.generation for shard in self._shards.values()]:
-            self.publish()
+        try:
+            self._run_shards(call, bounds)
+        finally:
+            if generations != [shard.generation for shard in self._shards.values()]:
+                self.publish()
         return order, bounds, uniques
 
     def _marks(self, start: int, stop: int) -> np.ndarray:

@@ -113,3 +113,68 @@ def test_shared_and_private_tables_hold_the_same(allocator):
     for table in (shared, private):
         table.push(np.arange(5000) % 700, np.ones((5000, 7)))
     np.testing.assert_array_equal(shared.pull(np.arange(700)), private.pull(np.arange(700)))
+
+
+def test_a_reader_that_comes_while_the_owner_grows_finds_every_segment(allocator, monkeypatch):
+    table = LocalTable(TableConfig("user", 3, num_shards=2), allocator=allocator, threads=1)
+    rows = table.pull(np.arange(20))
+    found = []
+    allocate = allocator.allocate
+
+    def read_then_allocate(num_bytes):
+        # Between any two segments that the owner makes, another process may start to read.
+        found.append(TableReader(allocator.folder, "user").pull(np.arange(20)))
+        return allocate(num_bytes)
+
+    monkeypatch.setattr(allocator, "allocate", read_then_allocate)
+    table.pull(np.arange(10_000))
+    assert len(found) > 8
+    for each in found:
+        np.testing.assert_array_equal(each, rows)
+    assert len(list(allocator.folder.glob("segment-*"))) == 2
+
+
+def test_growth_that_fails_leaves_the_table_and_its_readers_whole(allocator, monkeypatch):
+    table = LocalTable(TableConfig("user", 3, num_shards=4, learning_rate=1.0), allocator=allocator, threads=2)
+    rows = table.pull(np.arange(100))
+    allocate = allocator.allocate
+
+    def full_after_a_while(num_bytes):
+        if num_bytes > 20_000:
+            raise OSError(28, "No space left on device")
+        return allocate(num_bytes)
+
+    monkeypatch.setattr(allocator, "allocate", full_after_a_while)
+    with pytest.raises(OSError, match="No space left"):
+        table.push(np.arange(50_000), np.ones((50_000, 3)))
+    np.testing.assert_array_equal(table.pull(np.arange(100)), rows)
+    np.testing.assert_array_equal(TableReader(allocator.folder, "user").pull(np.arange(100)), rows)
+    monkeypatch.undo()
+    table.push(np.arange(50_000), np.ones((50_000, 3)))
+    np.testing.assert_array_equal(table.pull(np.arange(100)), rows - 1)
+    np.testing.assert_array_equal(TableReader(allocator.folder, "user").pull(np.arange(100)), rows - 1)
+
+
+def test_a_segment_replaced_between_a_readers_two_looks_is_looked_up_again(allocator, monkeypatch):
+    from sparse_tables import reader as module
+
+    table = LocalTable(TableConfig("user", 3, num_shards=1), allocator=allocator)
+    read, grown = module.read_published, []
+
+    def read_then_grow(folder, name):
+        published = read(folder, name)
+        if len(grown) < 3:
+            grown.append(table.pull(np.arange(100 * 4 ** len(grown))))
+        return published
+
+    monkeypatch.setattr(module, "read_published", read_then_grow)
+    reader = TableReader(allocator.folder, "user")
+    np.testing.assert_array_equal(reader.pull(np.arange(1600)), table.pull(np.arange(1600)))
+
+
+def test_a_segment_that_is_gone_is_named(allocator):
+    table = LocalTable(TableConfig("user", 3, num_shards=1), allocator=allocator)
+    gone = allocator.folder / allocator.segment(table.shard(0).memory)
+    gone.unlink()
+    with pytest.raises(SegmentNotFound, match=f"'user': segment {gone} is gone"):
+        TableReader(allocator.folder, "user")
