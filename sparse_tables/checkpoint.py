@@ -207,8 +207,9 @@ def read_shard(table: LocalTable, entry: ShardEntry, folder: str | os.PathLike[s
     _check_file(path, entry)
     schema = _schema(table.config, entry.shard)
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        if not reader.schema.equals(schema, check_metadata=True):
-            raise CorruptCheckpoint(f"{path}: its columns are not those of table {table.config.name!r}")
+        fault = _difference(reader.schema, schema, table.config)
+        if fault:
+            raise CorruptCheckpoint(f"{path}: {fault}; restore it from a copy")
         target.reserve(entry.rows)
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
@@ -264,6 +265,26 @@ def _schema(config: TableConfig, shard: int) -> "pa.Schema":
         ],
         metadata={"table": config.name, "shard": str(shard), "format": str(FORMAT)},
     )
+
+
+def _difference(found: "pa.Schema", expected: "pa.Schema", config: TableConfig) -> str:
+    """Say what makes a shard file's schema another than the expected one; an empty string if nothing does."""
+    labels, wanted = (
+        {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()} for schema in (found, expected)
+    )
+    if labels.get("table") != wanted["table"]:
+        return f"it is of table {labels.get('table')!r}, not {wanted['table']!r}"
+    if labels.get("shard") != wanted["shard"]:
+        return f"it is shard {labels.get('shard')}, not {wanted['shard']}"
+    if found.names == expected.names:
+        for one, two in zip(found, expected):
+            widths = [getattr(field.type, "list_size", None) for field in (one, two)]
+            if widths[0] != widths[1]:
+                return (
+                    f"column {one.name} holds {widths[0]} numbers a row, table {config.name!r} of dim {config.dim} "
+                    f"and optimizer {config.optimizer!r} needs {widths[1]}"
+                )
+    return "" if found.equals(expected, check_metadata=True) else "its columns are not those of a table"
 
 
 def _batch(source: Shard, part: slice, schema: "pa.Schema") -> "pa.RecordBatch":

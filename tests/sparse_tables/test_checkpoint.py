@@ -1,10 +1,12 @@
 """Checkpoints: they come back bit for bit, and a damaged one is refused by the name of its file."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,16 +153,18 @@ def test_a_missing_shard_file_is_named(tmp_path):
     LocalTable.load(tmp_path, shards=[4])
 
 
-def test_a_shard_file_of_another_table_does_not_pass(tmp_path):
-    trained().save(tmp_path / "user")
-    other = LocalTable(TableConfig("item", 5, optimizer="adam", num_shards=8))
-    other.push([0], np.ones((1, 5)))
-    entries = [write_shard(other, shard, tmp_path / "item") for shard in range(8)]
-    for entry in entries:
-        (tmp_path / "user" / entry.file).write_bytes((tmp_path / "item" / entry.file).read_bytes())
-    write_manifest(tmp_path / "user", trained().config, entries)
-    with pytest.raises(CorruptCheckpoint, match="columns are not those of table 'user'"):
-        LocalTable.load(tmp_path / "user")
+def test_an_arrow_file_of_other_columns_is_refused(tmp_path):
+    table = trained("sgd", num_shards=1)
+    entry = write_shard(table, 0, tmp_path)
+    labels = {"table": "user", "shard": "0", "format": "1"}
+    schema = pa.schema([pa.field("id", pa.int32()), pa.field("vector", pa.list_(pa.float32(), 5))], metadata=labels)
+    with pa.ipc.new_file(tmp_path / entry.file, schema):
+        pass
+    whole = (tmp_path / entry.file).read_bytes()
+    sums = {"rows": 0, "bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}
+    write_manifest(tmp_path, table.config, [replace(entry, **sums)])
+    with pytest.raises(CorruptCheckpoint, match=rf"{entry.file}: its columns are not those of a table"):
+        LocalTable.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -210,3 +214,55 @@ def test_a_saver_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
         assert len(table) == 20_000
         assert len(np.unique(steps)) == 1
     assert os.path.exists(Path(tmp_path) / "manifest.json")
+
+
+@pytest.mark.parametrize("failing", [0, 3, 7, "manifest"])
+def test_a_save_that_fails_leaves_the_old_checkpoint(failing, tmp_path, monkeypatch):
+    old = trained()
+    old.save(tmp_path)
+    calls = []
+    fsync = os.fsync
+
+    def full(descriptor):
+        # A save syncs its eight shard files in order, then the manifest.
+        calls.append(descriptor)
+        if len(calls) == (9 if failing == "manifest" else failing + 1):
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    table = trained(ids=IDS[:100])
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        table.save(tmp_path)
+    monkeypatch.undo()
+    assert_same(LocalTable.load(tmp_path), old)
+    table.save(tmp_path)
+    assert_same(LocalTable.load(tmp_path), table)
+    listed = {entry.file for entry in read_manifest(tmp_path).entries}
+    assert {path.name for path in tmp_path.iterdir()} == listed | {"manifest.json"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"dim": 6}, r"column row holds 6 numbers a row, table 'user' of dim 5 and optimizer 'adam' needs 5"),
+        ({"optimizer": "adagrad"}, r"column state holds 5 numbers a row, table 'user' .* 'adam' needs 10"),
+        ({"name": "item"}, r"it is of table 'item', not 'user'"),
+    ],
+)
+def test_a_shard_file_of_another_table_says_what_is_other(fields, fault, tmp_path):
+    config = TableConfig("user", 5, optimizer="adam", num_shards=1)
+    other = LocalTable(TableConfig(**{**config.to_dict(), "eps": None, **fields}))
+    other.push([0], np.ones((1, other.config.dim)))
+    write_manifest(tmp_path, config, [write_shard(other, 0, tmp_path)])
+    with pytest.raises(CorruptCheckpoint, match=fault):
+        LocalTable.load(tmp_path)
+
+
+def test_a_shard_file_of_another_number_is_named(tmp_path):
+    table = trained("sgd", num_shards=2)
+    one, two = (write_shard(table, shard, tmp_path) for shard in (0, 1))
+    swapped = [replace(two, shard=0), replace(one, shard=1)]
+    write_manifest(tmp_path, table.config, swapped)
+    with pytest.raises(CorruptCheckpoint, match=rf"{two.file}: it is shard 1, not 0"):
+        LocalTable.load(tmp_path)
