@@ -6,13 +6,11 @@ RocksDB takes over) and to the arena. Everything happens in a folder beside the 
 """
 
 import errno
-import fcntl
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -40,6 +38,7 @@ from graph_store.schema import EdgeType, Schema
 from graph_store.shard import Shard, SortedFile, id_key
 from graph_store.spool import EdgeSpool
 from graph_store.string_ids import StringIds
+from graph_store.workplace import workplace
 
 MIN_MEMORY = 64 << 20
 # Shards are sealed side by side, more than there are cores: each mostly waits for the disk.
@@ -357,51 +356,6 @@ def _run(job: _Job, progress: Progress) -> None:
     ).save(job.folder)
 
 
-@contextmanager
-def _workplace(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Give a folder beside `path`, locked; rename it into place at the end, remove it on an error."""
-    if path.exists() and not overwrite:
-        raise BadInput(f"{path}: exists already; choose another path, remove it, or pass --overwrite")
-    if path.exists() and not (path / "manifest.json").exists() and (not path.is_dir() or any(path.iterdir())):
-        raise BadInput(f"{path}: is no store, so it is not overwritten; choose another path")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.name}.ingest-*"):
-        _remove_if_unused(left)
-    folder = path.parent / f".{path.name}.ingest-{os.getpid()}"
-    folder.mkdir()
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield folder
-        fsync_folder(folder)
-        replaced = path.parent / f".{path.name}.ingest-{os.getpid()}-replaced"
-        if path.exists():
-            os.rename(path, replaced)
-        os.rename(folder, path)
-        fsync_folder(path.parent)
-        shutil.rmtree(replaced, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        os.close(lock)
-
-
-def _remove_if_unused(folder: Path) -> None:
-    """Remove what a killed ingest left, unless another one works there."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(handle)
-
-
 def ingest(
     schema: Schema,
     path: str | os.PathLike[str],
@@ -440,7 +394,7 @@ def ingest(
     BadInput
         A file, a row or a setting that cannot be taken; nothing is left behind.
     GraphStoreError
-        The disk is full.
+        The disk is full, or the folder of `path` cannot be written.
     """
     import time
 
@@ -452,15 +406,15 @@ def ingest(
         raise BadInput(f"the memory budget must be at least 64 MiB, got {memory_bytes} bytes")
     target, start = Path(path), time.monotonic()
     try:
-        with _workplace(target, overwrite) as folder, Progress(progress) as bar:
+        with workplace(target, overwrite=overwrite) as folder, Progress(progress) as bar:
             job = _Job(schema, folder, num_shards=num_shards, memory=memory_bytes, threads=num_threads(threads))
             _run(job, bar)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise GraphStoreError(f"{target}: no space left on the disk; nothing was stored") from error
+    except GraphStoreError:
         raise
     except Exception as error:
-        if "No space left" in str(error):
-            raise GraphStoreError(f"{target}: no space left on the disk; nothing was stored") from error
-        raise
+        if not isinstance(error, OSError) and type(error) is not Exception:  # RocksDB's are plain
+            raise
+        full = "No space left" in str(error) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        cause = "no space left on the disk" if full else f"cannot write the store: {error}"
+        raise GraphStoreError(f"{target}: {cause}; nothing was stored") from error
     return IngestReport(sum(job.rows.values()), time.monotonic() - start, info(target))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ class StoredNodeType:
     id_type: str
     count: int
     shard_counts: list[int]
+
+    def check(self, num_shards: int) -> None:
+        """Raise ValueError where its parts contradict each other."""
+        if self.id_type not in ("integer", "string"):
+            raise ValueError(f"node type {self.name!r}: id_type {self.id_type!r}")
+        if len(self.shard_counts) != num_shards or min(self.shard_counts) < 0:
+            raise ValueError(f"node type {self.name!r}: counts of {len(self.shard_counts)} shards, not of {num_shards}")
+        if sum(self.shard_counts) != self.count:
+            raise ValueError(f"node type {self.name!r}: {sum(self.shard_counts)} nodes in all shards, not {self.count}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,17 @@ class StoredEdgeType:
         """The destination node type."""
         return self.name.split(":")[2]
 
+    def check(self, nodes: Collection[str], edges: Mapping[str, "StoredEdgeType"]) -> None:
+        """Raise ValueError where its parts contradict each other or the other types."""
+        if self.name.count(":") != 2 or self.src not in nodes or self.dst not in nodes:
+            raise ValueError(f"edge type {self.name!r}: its ends are no node types")
+        if self.reverse is not None and (self.reverse not in edges or edges[self.reverse].src != self.dst):
+            raise ValueError(f"edge type {self.name!r}: reverse {self.reverse!r}")
+        if self.undirected and self.reverse != self.name:
+            raise ValueError(f"edge type {self.name!r}: undirected, but its reverse is {self.reverse!r}")
+        if min(self.num_edges, self.num_entries, self.duplicates, self.self_loops) < 0:
+            raise ValueError(f"edge type {self.name!r}: a negative count")
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -127,20 +148,42 @@ class Manifest:
         """
         path = folder / NAME
         try:
-            text = path.read_text(encoding="utf-8")
+            data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise StoreNotFound(f"{folder}: no store is here (no {NAME}); make one with `gossamer ingest`") from None
         try:
-            values: dict[str, Any] = json.loads(text)
+            values: dict[str, Any] = json.loads(data)
             if values["format"] != FORMAT:
                 raise CorruptBlock(
                     f"{path}: store format {values['format']}, this version reads format {FORMAT}; ingest again"
                 )
             values["node_types"] = [StoredNodeType(**entry) for entry in values["node_types"]]
             values["edge_types"] = [StoredEdgeType(**entry) for entry in values["edge_types"]]
-            return cls(**values)
-        except (ValueError, KeyError, TypeError) as error:
+            manifest = cls(**values)
+            manifest.check()
+            return manifest
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptBlock(f"{path}: damaged manifest ({error}); ingest again") from None
+
+    def check(self) -> None:
+        """Raise ValueError where its parts contradict each other."""
+        if not isinstance(self.uuid, str) or not all(
+            isinstance(value, int) and value >= 1 for value in (self.num_shards, self.generation, self.version)
+        ):
+            raise ValueError(
+                f"uuid {self.uuid!r}, num_shards {self.num_shards!r}, generation {self.generation!r}, "
+                f"version {self.version!r}"
+            )
+        for entry in self.node_types:
+            entry.check(self.num_shards)
+        nodes, edges = {entry.name for entry in self.node_types}, {entry.name: entry for entry in self.edge_types}
+        if len(nodes) != len(self.node_types) or len(edges) != len(self.edge_types):
+            raise ValueError("two types of one name")
+        for edge_type in self.edge_types:
+            edge_type.check(nodes, edges)
+        for name, sealed in self.files.items():
+            if not (isinstance(sealed["bytes"], int) and isinstance(sealed["crc32"], int)):
+                raise ValueError(f"file {name}: {sealed}")
 
 
 def fsync_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from graph_store.arena import ArenaFile, ArenaWriter
 from graph_store.blocks import GROUP_NODES, Encoded, arena_words, fill_arena, first_bad_record
-from graph_store.errors import CorruptBlock
+from graph_store.errors import CorruptBlock, GraphStoreError
 from graph_store.ids import IdMap
 from graph_store.manifest import Manifest
 from graph_store.shard import Shard, open_id_piece, seal_id_piece
@@ -154,7 +154,27 @@ def records_of(manifest: Manifest, store: Path, number: int) -> Iterable[tuple[i
 
 
 def rebuild(manifest: Manifest, store: Path) -> None:
-    """Write those files of the arena that are absent, from the shards."""
+    """Write those files of the arena that are absent, from the shards.
+
+    Raises
+    ------
+    CorruptBlock
+        What the shards hold is damaged.
+    GraphStoreError
+        The arena is absent and cannot be written.
+    """
+    try:
+        _rebuild(manifest, store)
+    except GraphStoreError:
+        raise
+    except OSError as error:
+        raise GraphStoreError(
+            f"{arena_folder(store)}: the arena is absent and cannot be written: {error.strerror}; "
+            "open the store once from where it can"
+        ) from error
+
+
+def _rebuild(manifest: Manifest, store: Path) -> None:
     arena_folder(store).mkdir(exist_ok=True)
     for number in range(len(manifest.node_types)):
         path = node_file(store, manifest.generation, number)

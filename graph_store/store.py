@@ -10,7 +10,7 @@ import numpy as np
 
 from graph_store.adjacency import Adjacency
 from graph_store.arena import ArenaFile
-from graph_store.errors import BadInput, CorruptBlock, StoreClosed, UnknownEdgeType, UnknownNodeType
+from graph_store.errors import BadInput, CorruptBlock, GraphStoreError, StoreClosed, UnknownEdgeType, UnknownNodeType
 from graph_store.ids import IdMap, dense_ranks, nodes_of_ranks
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.resident import edge_file, node_file, read_nodes, rebuild
@@ -78,16 +78,43 @@ class GraphStore:
 
     def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
         self.path = Path(path)
-        self._manifest = Manifest.load(self.path)
+        self._threads = threads
+        self._manifest, self._ids, self._adjacencies = self._pin()
         self.uuid, self.version = self._manifest.uuid, self._manifest.version
         self.num_shards = self._manifest.num_shards
         self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in self._manifest.node_types}
         self.edge_types: dict[str, StoredEdgeType] = {entry.name: entry for entry in self._manifest.edge_types}
-        self._threads = threads
-        self._ids: dict[str, IdMap] = {}
-        self._adjacencies: dict[str, Adjacency] = {}
         self._closed = False
-        rebuild(self._manifest, self.path)
+
+    def _pin(self) -> tuple[Manifest, dict[str, IdMap], dict[str, Adjacency]]:
+        """Map every file of the store; again when another store took its place meanwhile."""
+        while True:
+            manifest, error = Manifest.load(self.path), None
+            try:
+                rebuild(manifest, self.path)
+                ids = {
+                    entry.name: read_nodes(node_file(self.path, manifest.generation, number), entry.name, entry.id_type)
+                    for number, entry in enumerate(manifest.node_types)
+                }
+                adjacencies = {
+                    entry.name: self._map_edges(edge_file(self.path, manifest.generation, number), entry)
+                    for number, entry in enumerate(manifest.edge_types)
+                }
+            except (GraphStoreError, OSError) as failure:
+                error = failure
+            if Manifest.load(self.path).uuid == manifest.uuid:
+                if error is not None:
+                    raise error
+                return manifest, ids, adjacencies
+
+    def _map_edges(self, path: Path, entry: StoredEdgeType) -> Adjacency:
+        sections = ArenaFile(path).sections
+        if int(sections["num_edges"][0]) != entry.num_entries:
+            raise CorruptBlock(
+                f"{path}: holds {int(sections['num_edges'][0])} entries of {entry.name}, the manifest says "
+                f"{entry.num_entries}; delete the folder arena, it is rebuilt"
+            )
+        return Adjacency(sections, weighted=entry.weighted, timed=entry.timed, threads=self._threads)
 
     def __enter__(self) -> "GraphStore":
         return self
@@ -113,13 +140,9 @@ class GraphStore:
     def id_map(self, node_type: str) -> IdMap:
         """Return the ids of a node type."""
         self._check_open()
-        if node_type not in self._ids:
-            if node_type not in self.node_types:
-                known = ", ".join(self.node_types)
-                raise UnknownNodeType(f"{self.path}: no node type {node_type!r}; it has {known}")
-            number = list(self.node_types).index(node_type)
-            path = node_file(self.path, self._manifest.generation, number)
-            self._ids[node_type] = read_nodes(path, node_type, self.node_types[node_type].id_type)
+        if node_type not in self.node_types:
+            known = ", ".join(self.node_types)
+            raise UnknownNodeType(f"{self.path}: no node type {node_type!r}; it has {known}")
         return self._ids[node_type]
 
     def _edge_type(self, edge_type: str | None) -> StoredEdgeType:
@@ -133,19 +156,7 @@ class GraphStore:
     def adjacency(self, edge_type: str) -> Adjacency:
         """Return the lists of an edge type, by nodes."""
         self._check_open()
-        entry = self._edge_type(edge_type)
-        if entry.name not in self._adjacencies:
-            number = list(self.edge_types).index(entry.name)
-            sections = ArenaFile(edge_file(self.path, self._manifest.generation, number)).sections
-            if int(sections["num_edges"][0]) != entry.num_entries:
-                raise CorruptBlock(
-                    f"{self.path}: the arena of {entry.name} holds {int(sections['num_edges'][0])} entries, the "
-                    f"manifest says {entry.num_entries}; delete the folder arena, it is rebuilt"
-                )
-            self._adjacencies[entry.name] = Adjacency(
-                sections, weighted=entry.weighted, timed=entry.timed, threads=self._threads
-            )
-        return self._adjacencies[entry.name]
+        return self._adjacencies[self._edge_type(edge_type).name]
 
     def ids(self, node_type: str) -> np.ndarray:
         """Return all original ids of a type in dense order: int64[n], or object[n] of str."""
