@@ -124,3 +124,38 @@ class TableContract:
             table.push([1, 2], np.zeros((2, 3)))
         with pytest.raises(ValueError, match="counts"):
             table.push([1, 2], np.zeros((2, 2)), [1.0])
+
+    def test_gradients_and_counts_that_are_no_real_numbers_are_refused(self):
+        table = self.make(TableConfig("user", 2))
+        for wrong in ([["1", "2"]], [[1j, 2j]], [[None, 1.0]], [[True, False]]):
+            with pytest.raises(TypeError, match="gradients"):
+                table.push([1], wrong)
+        with pytest.raises(TypeError, match="counts"):
+            table.push([1], [[1.0, 2.0]], ["1"])
+        with pytest.raises(TypeError, match="weights"):
+            table.pull_pooled([1], [0, 1], weights=["1"])
+
+    def test_the_ends_of_int64_are_ids_like_others_and_beyond_is_refused_not_wrapped(self):
+        table = self.make(TableConfig("user", 2, learning_rate=1.0, initial="zeros"))
+        ids = np.array([-(2**63), -1, 0, 2**63 - 1])
+        gradients = np.arange(8, dtype=np.float32).reshape(4, 2)
+        table.push(ids, gradients)
+        np.testing.assert_array_equal(table.pull(ids[::-1]), -gradients[::-1])
+        # -1 and -(2**63) as the uint64 of the same bits: wrapped, they would read the rows above.
+        for beyond in (2**64 - 1, 2**63):
+            with pytest.raises(ValueError, match=str(beyond)):
+                table.pull(np.array([beyond], np.uint64))
+
+    def test_what_is_refused_changes_nothing(self):
+        table = self.make(TableConfig("user", 2))
+        before = table.pull([1, 2], insert=False)
+        for call in (
+            lambda: table.push([1, 2], np.ones((2, 3))),
+            lambda: table.push([1, 2], np.ones((2, 2)), [1.0]),
+            lambda: table.push([[1, 2]], np.ones((2, 2))),
+            lambda: table.pull_pooled([1, 2], [0, 1]),
+            lambda: table.pull_pooled([1, 2], [0, 2], mode="max"),
+        ):
+            with pytest.raises(ValueError, match=r"gradients|counts|ids|indptr|mode"):
+                call()
+        np.testing.assert_array_equal(table.pull([1, 2], insert=False), before)
