@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from graph_store.arena import ArenaFile, ArenaWriter
-from graph_store.blocks import GROUP_NODES, Encoded, arena_words, fill_arena, first_bad_record
+from graph_store.blocks import (
+    FLAG_TIMES,
+    FLAG_WEIGHTS,
+    GROUP_NODES,
+    Encoded,
+    arena_words,
+    fill_arena,
+    first_bad_record,
+)
 from graph_store.errors import CorruptBlock, GraphStoreError
 from graph_store.ids import IdMap
 from graph_store.manifest import Manifest
@@ -138,19 +146,38 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     return IdMap.restore(node_type.name, np.concatenate([*bodies, np.empty(0, np.int64)]), base)
 
 
+def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -> Encoded:
+    """Read the records of an edge type from one shard.
+
+    Raises
+    ------
+    CorruptBlock
+        One is damaged, or has other columns than the manifest says.
+    """
+    path, entry = shard_folder(store, manifest.generation, shard), manifest.edge_types[number]
+    with Shard(path) as database:
+        encoded = database.records(number)
+    bad = first_bad_record(encoded)
+    if bad >= 0:
+        raise CorruptBlock(
+            f"{path}: block from local id {encoded.records[bad, 2]} of edge type {entry.name} fails its checksum; "
+            "restore the store from its source"
+        )
+    flags = encoded.words[encoded.records[:, 0]] >> np.uint64(40)
+    expected = FLAG_WEIGHTS * entry.weighted | FLAG_TIMES * entry.timed
+    other = np.flatnonzero(flags & np.uint64(FLAG_WEIGHTS | FLAG_TIMES) != expected)
+    if other.size:
+        raise CorruptBlock(
+            f"{path}: block from local id {encoded.records[other[0], 2]} of edge type {entry.name} has other columns "
+            f"than the manifest says (weights {entry.weighted}, times {entry.timed})"
+        )
+    return encoded
+
+
 def records_of(manifest: Manifest, store: Path, number: int) -> Iterable[tuple[int, Encoded]]:
-    """Yield (shard, records) of an edge type from the shards, each record's crc checked."""
+    """Yield (shard, records) of an edge type from the shards, each record checked."""
     for shard in range(manifest.num_shards):
-        path = shard_folder(store, manifest.generation, shard)
-        with Shard(path) as database:
-            encoded = database.records(number)
-        bad = first_bad_record(encoded)
-        if bad >= 0:
-            raise CorruptBlock(
-                f"{path}: block from local id {encoded.records[bad, 2]} of edge type "
-                f"{manifest.edge_types[number].name} fails its checksum; restore the store from its source"
-            )
-        yield shard, encoded
+        yield shard, records_of_shard(manifest, store, number, shard)
 
 
 def rebuild(manifest: Manifest, store: Path) -> None:
