@@ -5,6 +5,7 @@ names, types, shapes, offsets and crc32s, and at the very end 24 bytes: the tabl
 file is written beside its place, fsynced and renamed, so that it is there whole or not at all.
 """
 
+import contextlib
 import json
 import mmap
 import os
@@ -89,6 +90,7 @@ class ArenaFile:
             if size < _TAIL.size:
                 raise CorruptBlock(f"{path}: {size} bytes are too few for an arena file; delete it, it is rebuilt")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            _ask_for_huge_pages(mapped)
         length, crc, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
         start = size - _TAIL.size - length
         if magic != MAGIC or start < 0 or zlib.crc32(mapped[start : start + length]) != crc:
@@ -107,3 +109,11 @@ class ArenaFile:
             for name, section in self.sections.items()
             if zlib.crc32(memoryview(section).cast("B") if section.size else b"") != self._table[name]["crc"]
         ]
+
+
+def _ask_for_huge_pages(mapped: mmap.mmap) -> None:
+    """Let the kernel read and map 2 MiB at a time, where it can for files: sampling misses the TLB less."""
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    if advice is not None:
+        with contextlib.suppress(OSError):
+            mapped.madvise(advice)
