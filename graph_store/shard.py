@@ -4,7 +4,9 @@ Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes),
 ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
 """
 
+import os
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +34,16 @@ def _options() -> Options:
     # Packed words do not compress further.
     options.set_compression_type(DBCompressionType.none())
     return options
+
+
+def _linked(path: Path) -> "tempfile.TemporaryDirectory[str]":
+    """Return a folder of links to a shard's files: even a read-only open writes its log and settings there."""
+    names = os.listdir(path)
+    links = tempfile.TemporaryDirectory(prefix="gossamer-shard-")
+    for name in names:
+        if not name.startswith(("LOG", "LOCK", "rocksdict-config")):
+            os.symlink(os.path.abspath(path / name), os.path.join(links.name, name))
+    return links
 
 
 class SortedFile:
@@ -68,12 +80,22 @@ class Shard:
 
     def __init__(self, path: Path, *, read_only: bool = True) -> None:
         self.path = path
+        self._links: tempfile.TemporaryDirectory[str] | None = None
         families = {name: _options() for name in FAMILIES}
         access = AccessType.read_only() if read_only else AccessType.read_write()
         try:
-            self._db: Any = Rdict(str(path), options=_options(), column_families=families, access_type=access)
+            if read_only:
+                self._links = _linked(path)
+            folder = str(path) if self._links is None else self._links.name
+            self._db: Any = Rdict(folder, options=_options(), column_families=families, access_type=access)
         except Exception as error:
-            raise CorruptBlock(f"{path}: RocksDB cannot open the shard: {error}") from error
+            said = str(error)
+            if self._links is not None:
+                said = said.replace(self._links.name, str(path))
+                self._links.cleanup()
+            if not read_only:
+                raise
+            raise CorruptBlock(f"{path}: RocksDB cannot open the shard: {said}") from error
 
     def __enter__(self) -> "Shard":
         return self
@@ -86,6 +108,8 @@ class Shard:
     def close(self) -> None:
         """Release the database."""
         self._db.close()
+        if self._links is not None:
+            self._links.cleanup()
 
     def ingest(self, family: str, files: Iterable[Path]) -> None:
         """Take SST files over into a column family; the files are moved."""
