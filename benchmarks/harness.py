@@ -29,9 +29,7 @@ def timed(call: Callable[[], Any]) -> Callable[[], float]:
     return run
 
 
-def interleave(
-    cases: Mapping[str, Callable[[], Any]], repeats: int, *, warmup: int = 1
-) -> dict[str, list[float]]:
+def interleave(cases: Mapping[str, Callable[[], Any]], repeats: int, *, warmup: int = 1) -> dict[str, list[float]]:
     """Run the cases in turns, so that a busy moment of the machine falls on all of them.
 
     Parameters
@@ -70,9 +68,7 @@ def machine() -> dict[str, Any]:
     model = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model
-        )
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
     except OSError:
         pass
     return {
@@ -125,16 +121,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, file: Any = None) -> None:
     widths = [max(len(line[column]) for line in cells) for column in range(len(columns))]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     for line in cells:
-        parts = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(line, widths, numeric)
-        ]
+        parts = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(line, widths, numeric)]
         print("  ".join(parts).rstrip(), file=file)
 
 
-def write_report(
-    area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None
-) -> Path:
+def write_report(area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None) -> Path:
     """Print the rows and write them to `benchmarks/results/AREA.json`, with commit, machine and versions.
 
     Returns
