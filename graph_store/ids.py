@@ -212,8 +212,13 @@ class IdMap:
         if given.size == 0:
             return np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
-            raise TypeError(f"ids of {self.name} are integers, got {given.dtype}: {given.ravel()[0]!r}")
-        if given.dtype.kind == "u" and given.size and int(given.max()) >= 1 << 63:
+            # numpy makes floats or objects of integers that do not fit one of its types.
+            for value in np.asarray(ids, dtype=object).ravel():
+                if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                    raise TypeError(f"ids of {self.name} are integers, got {type(value).__name__}: {value!r}")
+                if not -(1 << 63) <= value < 1 << 63:
+                    raise UnknownId(f"no {self.name} has the id {value}")
+        if given.dtype.kind == "u" and int(given.max()) >= 1 << 63:
             raise UnknownId(f"no {self.name} has the id {int(given.max())}")
         return np.ascontiguousarray(given.ravel(), np.int64)
 

@@ -83,7 +83,18 @@ def test_an_unknown_id_is_named():
         mapped([], 2).to_nodes([0])
 
 
-@pytest.mark.parametrize("ids", [[1.0], ["1"], [None], [True], np.array([1.5])])
+@pytest.mark.parametrize("ids", [[2**64], [-1, 2**63], [1, 2**70], [-(2**63) - 1], [np.int64(1), 2**63]])
+def test_an_integer_that_no_int64_holds_is_unknown_whatever_numpy_makes_of_it(ids):
+    with pytest.raises(UnknownId, match=f"^no user has the id {ids[-1]}$"):
+        mapped([-1, 1], 2).to_nodes(ids)
+
+
+def test_integers_in_an_array_of_objects_are_taken():
+    ids_map = mapped([-5, 2**53 + 1], 2)
+    assert ids_map.to_ids(ids_map.to_nodes(np.array([2**53 + 1, -5], object))).tolist() == [2**53 + 1, -5]
+
+
+@pytest.mark.parametrize("ids", [[1.0], ["1"], [None], [True], np.array([1.5]), [1.0, 2**63], [1, None]])
 def test_ids_of_another_kind_are_refused(ids):
     with pytest.raises(TypeError, match="ids of user are integers"):
         mapped([1], 2).to_nodes(ids)
