@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from graph_store.errors import CorruptBlock, StoreNotFound
 
@@ -35,6 +36,7 @@ class StoredNodeType:
 
     def check(self, num_shards: int) -> None:
         """Raise ValueError where its parts contradict each other."""
+        _check_kinds(self)
         if self.id_type not in ("integer", "string"):
             raise ValueError(f"node type {self.name!r}: id_type {self.id_type!r}")
         if len(self.shard_counts) != num_shards or min(self.shard_counts) < 0:
@@ -96,6 +98,7 @@ class StoredEdgeType:
 
     def check(self, nodes: Collection[str], edges: Mapping[str, "StoredEdgeType"]) -> None:
         """Raise ValueError where its parts contradict each other or the other types."""
+        _check_kinds(self)
         if self.name.count(":") != 2 or self.src not in nodes or self.dst not in nodes:
             raise ValueError(f"edge type {self.name!r}: its ends are no node types")
         if self.reverse is not None and (self.reverse not in edges or edges[self.reverse].src != self.dst):
@@ -157,8 +160,10 @@ class Manifest:
                 raise CorruptBlock(
                     f"{path}: store format {values['format']}, this version reads format {FORMAT}; ingest again"
                 )
-            values["node_types"] = [StoredNodeType(**entry) for entry in values["node_types"]]
-            values["edge_types"] = [StoredEdgeType(**entry) for entry in values["edge_types"]]
+            for name, kind in (("node_types", StoredNodeType), ("edge_types", StoredEdgeType)):
+                if not isinstance(values[name], list):
+                    raise ValueError(f"{name} is {values[name]!r}")
+                values[name] = [kind(**entry) for entry in values[name]]
             manifest = cls(**values)
             manifest.check()
             return manifest
@@ -167,12 +172,10 @@ class Manifest:
 
     def check(self) -> None:
         """Raise ValueError where its parts contradict each other."""
-        if not isinstance(self.uuid, str) or not all(
-            isinstance(value, int) and value >= 1 for value in (self.num_shards, self.generation, self.version)
-        ):
+        _check_kinds(self)
+        if min(self.num_shards, self.generation, self.version) < 1:
             raise ValueError(
-                f"uuid {self.uuid!r}, num_shards {self.num_shards!r}, generation {self.generation!r}, "
-                f"version {self.version!r}"
+                f"num_shards {self.num_shards}, generation {self.generation}, version {self.version}: must be 1 or more"
             )
         for entry in self.node_types:
             entry.check(self.num_shards)
@@ -182,8 +185,22 @@ class Manifest:
         for edge_type in self.edge_types:
             edge_type.check(nodes, edges)
         for name, sealed in self.files.items():
-            if not (isinstance(sealed["bytes"], int) and isinstance(sealed["crc32"], int)):
-                raise ValueError(f"file {name}: {sealed}")
+            if not _is(sealed["bytes"], int) or not _is(sealed["crc32"], int):
+                raise ValueError(f"file {name!r}: {sealed}")
+
+
+def _is(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _check_kinds(entry: Any) -> None:
+    """Raise ValueError where an attribute is of another kind than declared."""
+    for each in fields(entry):
+        value, kind = getattr(entry, each.name), get_origin(each.type)
+        declared = each.type if kind in (None, UnionType) else kind
+        of_items = get_args(each.type)[0] if kind is list else object
+        if not _is(value, declared) or (kind is list and not all(_is(item, of_items) for item in value)):
+            raise ValueError(f"{each.name} is {value!r}")
 
 
 def fsync_folder(folder: Path) -> None:

@@ -205,7 +205,7 @@ def test_changed_counts_of_nodes_are_found(store):
         (lambda values: values["edge_types"][0].pop("weighted"), "weighted"),
         (lambda values: values["edge_types"][0].update(num_entries="many"), "damaged manifest"),
         (lambda values: values.update(num_shards=3), "counts of 2 shards, not of 3"),
-        (lambda values: values.update(num_shards="2"), "num_shards '2'"),
+        (lambda values: values.update(num_shards="2"), "num_shards is '2'"),
         (lambda values: values.update(format=2), "store format 2, this version reads format 1"),
         (lambda values: values.update(files={"gen-1/shard-0/x.sst": {}}), "damaged manifest"),
         (lambda values: values.update(node_types=7), "damaged manifest"),
