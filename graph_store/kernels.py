@@ -73,7 +73,7 @@ def run_ranges(
 ) -> list[Any]:
     """Call `call(start, stop)` over contiguous ranges of `length`, in threads, and return the results in order.
 
-    A range holds at least `grain` items, so that small work stays on the calling thread.
+    Each of several ranges holds at least half of `grain` items, so that small work stays on the calling thread.
     """
     parts = max(1, min(num_threads(threads), -(-length // grain)))
     bounds = [length * part // parts for part in range(parts + 1)]
