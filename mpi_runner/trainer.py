@@ -1,6 +1,7 @@
 """The training loop: what one rank of a run does from its start to its end."""
 
 import hashlib
+import math
 import os
 import socket
 import time
@@ -107,6 +108,7 @@ class Trainer:
             self.progress.step()
         seconds = time.perf_counter() - started
         self.transport.at(f"the end of epoch {epoch}")
+        together(self.transport, lambda: self._check_finite(loss, epoch), what="checking that rows are finite")
         scores: dict[str, float] = {}
         if self._is_due(self.config.train.evaluate_every, epoch):
             with trace.span("evaluate"):
@@ -118,6 +120,18 @@ class Trainer:
         if self._is_due(self.config.run.checkpoint_every, epoch):
             self._save(epoch)
         return line
+
+    def _check_finite(self, loss: float, epoch: int) -> None:
+        """Raise RunError when training has run away on this rank: rows that are not finite rank nothing."""
+        for name, table in self.local.items():
+            rows = table.pull(table.ids(), insert=False)
+            with np.errstate(over="ignore", invalid="ignore"):
+                lengths = np.einsum("ij,ij->i", rows, rows)
+            if not (math.isfinite(loss) and np.isfinite(lengths).all()):
+                raise RunError(
+                    f"epoch {epoch}: the loss or the rows of table {name!r} are no longer finite; "
+                    f"train.learning_rate {self.config.train.learning_rate:g} is too high for this data, lower it"
+                )
 
     def evaluate(self, model: "Model") -> dict[str, float]:
         """Return the ranking metrics on the held-out edges; empty where there are none."""

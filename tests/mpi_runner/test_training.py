@@ -208,3 +208,15 @@ def test_no_epoch_saves_the_initial_rows(gossamer, data: Path, tmp_path: Path) -
     tables, current = checkpoint.load(RunFolder(tmp_path / "run"))
     assert current["epoch"] == 0
     assert isinstance(tables["user"], LocalTable)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_a_training_that_runs_away_says_so_in_one_line(gossamer, data: Path, tmp_path: Path, num_ranks: int) -> None:
+    keys = {"model__name": "bpr", "train__optimizer": "sgd", "train__learning_rate": 1e30}
+    done = gossamer("train", write_config(tmp_path / "c.toml", tmp_path / "run", data, **keys), "-n", num_ranks)
+    assert done.returncode == 1
+    message = [line for line in done.stderr.splitlines() if line.startswith("gossamer: ")]
+    assert len(message) == 1
+    assert "no longer finite; train.learning_rate 1e+30 is too high" in message[0]
+    assert "Traceback" not in done.stderr
