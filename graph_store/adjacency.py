@@ -16,7 +16,7 @@ from graph_store.blocks import (
     unpack,
     words_of,
 )
-from graph_store.kernels import kernel, prefetch, run_ranges
+from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
 
 LOOK_AHEAD = 64
 
@@ -234,8 +234,8 @@ class Adjacency:
         return self.words, self.words32, self.directory, self.group_base
 
     def check_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return nodes as int64[n], or raise ValueError naming the first that is no source node here."""
-        nodes = np.ascontiguousarray(nodes, np.int64)
+        """Return nodes as int64[n]; TypeError if they are no integers, ValueError naming one that is no source node."""
+        nodes = int64_array(nodes, "nodes")
         bad = int(_first_bad_node(nodes, self.counts))
         if bad >= 0:
             raise ValueError(f"node {nodes[bad]} at position {bad} is no source node of this edge type")
@@ -283,7 +283,7 @@ class Adjacency:
     def has_edges(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return bool[n], whether each edge `sources[i]` → `targets[i]` (int64 nodes) is stored."""
         sources = self.check_nodes(sources)
-        targets = np.ascontiguousarray(targets, np.int64)
+        targets = int64_array(targets, "targets")
         if targets.size != sources.size:
             raise ValueError(f"targets must be as many as sources, got {targets.size} and {sources.size}")
         found = np.empty(sources.size, np.bool_)
@@ -299,7 +299,7 @@ class Adjacency:
 
         Positions run through the sources in dense order, shard by shard.
         """
-        positions = np.ascontiguousarray(positions, np.int64)
+        positions = int64_array(positions, "edge positions")
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_edges):
             raise ValueError(f"edge positions must be in 0 … {self.num_edges - 1}")
         sources, targets = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)

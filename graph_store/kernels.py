@@ -1,4 +1,4 @@
-"""What every compiled kernel of the store shares: the decorator, prefetch, mixing and threads over ranges."""
+"""What every compiled kernel of the store shares: the decorator, prefetch, mixing, their integers and threads over ranges."""
 
 import os
 from collections.abc import Callable
@@ -61,6 +61,26 @@ def mix64(value: np.uint64) -> np.uint64:
     value ^= value >> np.uint64(27)
     value *= np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
+
+
+def int64_array(values: Any, name: str) -> np.ndarray:
+    """Return integers as a contiguous int64[n], not copied where they are one already.
+
+    Raises
+    ------
+    TypeError
+        Values that are no integers; they are never rounded.
+    ValueError
+        More than one dimension, or a value past int64. The message says `name`.
+    """
+    given = np.asarray(values)
+    if given.ndim > 1:
+        raise ValueError(f"{name} must have one dimension, got shape {given.shape}")
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {given.dtype}")
+    if given.dtype == np.uint64 and given.size and int(given.max()) >= 1 << 63:
+        raise ValueError(f"{name} must be below 2^63, got {given.max()}")
+    return np.ascontiguousarray(given, np.int64)
 
 
 def num_threads(threads: int | None = None) -> int:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SHARDS = [1, 2, 7, 16]
+SHARDS = [1, 2, 3, 7, 16]
 
 
 def random_lists(degrees, *, bits, seed, weighted=False, timed=False):
@@ -158,6 +158,35 @@ def test_a_node_that_is_none_is_refused_by_value_and_place(make_adjacency, node)
 def test_an_edge_position_outside_is_refused(make_adjacency, position):
     with pytest.raises(ValueError, match="must be in 0 … 2"):
         make_adjacency([[1, 2], [3]]).edges_at(np.array([position]))
+
+
+@pytest.mark.parametrize("nodes", [[0.0], ["0"], [True], [None], np.array([0], "datetime64[s]")])
+def test_nodes_of_another_kind_are_refused(make_adjacency, nodes):
+    adjacency = make_adjacency([[1]])
+    for ask in (
+        adjacency.degrees,
+        adjacency.neighbors,
+        lambda nodes: adjacency.has_edges(nodes, [0]),
+        lambda nodes: adjacency.has_edges([0], nodes),
+        adjacency.edges_at,
+    ):
+        with pytest.raises(TypeError, match="must be integers, got"):
+            ask(nodes)
+
+
+def test_nodes_of_two_dimensions_or_past_int64_are_refused(make_adjacency):
+    adjacency = make_adjacency([[1]] * 4)
+    with pytest.raises(ValueError, match=r"nodes must have one dimension, got shape \(2, 2\)"):
+        adjacency.degrees([[0, 1], [2, 3]])
+    with pytest.raises(ValueError, match="targets must be below 2\\^63, got 18446744073709551615"):
+        adjacency.has_edges([0], np.array([2**64 - 1], np.uint64))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.uint64])
+def test_nodes_of_every_integer_type_and_one_alone_are_taken(make_adjacency, dtype):
+    adjacency = make_adjacency([[1], [2, 3]])
+    assert adjacency.degrees(np.array([1, 0, 1], dtype)[::2]).tolist() == [2, 2]
+    assert adjacency.degrees(dtype(0)).tolist() == [1]
 
 
 def test_answers_do_not_depend_on_the_number_of_threads(make_adjacency):
