@@ -7,7 +7,7 @@ OOPSLA 2014). So the same seed gives the same batch at any number of threads, wo
 
 import numpy as np
 
-from graph_store.kernels import kernel, mix64, run_ranges
+from graph_store.kernels import int64_array, kernel, mix64, run_ranges
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 NEIGHBORS, NEGATIVES, PERMUTATION = 1, 2, 3
@@ -94,7 +94,7 @@ def permute(positions: np.ndarray, length: int, *, seed: int, epoch: int = 0, th
     ValueError
         If a position is outside the range.
     """
-    positions = np.ascontiguousarray(positions, np.int64)
+    positions = int64_array(positions, "positions")
     if positions.size and (positions.min() < 0 or positions.max() >= length):
         raise ValueError(f"positions must be in 0 … {length - 1}")
     half_bits = max(1, (int(length - 1).bit_length() + 1) // 2)

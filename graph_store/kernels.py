@@ -1,4 +1,4 @@
-"""What every compiled kernel of the store shares: the decorator, prefetch, mixing, their integers and threads over ranges."""
+"""What every compiled kernel of the store shares: the decorator, prefetch, mixing, integers in, threads over ranges."""
 
 import os
 from collections.abc import Callable

@@ -4,7 +4,7 @@ import numpy as np
 
 from graph_store.adjacency import Adjacency, entry_of, list_has, locate, node_mark
 from graph_store.draws import NEGATIVES, draw, key_of, mixed
-from graph_store.kernels import kernel, run_ranges
+from graph_store.kernels import int64_array, kernel, run_ranges
 
 
 @kernel
@@ -69,14 +69,25 @@ def sample_negatives(
     -------
     int64[n, num_negatives]
         Repeats are possible. -1 where a source has an edge to every candidate.
+
+    Raises
+    ------
+    TypeError
+        An array is not of integers.
+    ValueError
+        A source is no source node here, a candidate is negative, there is no candidate, or positions are not as many
+        as sources.
     """
     sources = adjacency.check_nodes(sources)
-    candidates = np.ascontiguousarray(candidates, np.int64)
-    positions = np.ascontiguousarray(positions, np.int64)
+    candidates, positions = int64_array(candidates, "candidates"), int64_array(positions, "positions")
     if positions.size != sources.size:
         raise ValueError(f"positions must be as many as sources, got {positions.size} and {sources.size}")
     if candidates.size == 0:
         raise ValueError("candidates must hold at least one node")
+    if candidates.min() < 0:
+        raise ValueError(f"candidates must be nodes, got {candidates.min()}")
+    if num_negatives < 0:
+        raise ValueError(f"num_negatives must be 0 or more, got {num_negatives}")
     out = np.empty((sources.size, num_negatives), np.int64)
     key = key_of(seed, epoch, NEGATIVES)
     run_ranges(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.draws import GOLDEN, draw, key_of, mixed, permute
+from graph_store.draws import GOLDEN, PERMUTATION, draw, key_of, mixed, permute
 from graph_store.kernels import mix64
 from tests import oracles
 from tests.oracles import chi_square
@@ -57,11 +57,37 @@ def test_draws_are_uniform_over_their_bound_and_over_neighbouring_units():
         assert abs(chi_square(np.bincount(by_unit, minlength=bound))) < 4
 
 
-@pytest.mark.parametrize("length", [*range(1, 35), 63, 64, 65, 127, 128, 129, 1000, 4095, 4096, 4097, 65537])
-def test_permute_is_a_bijection(length):
-    for epoch in range(3):
-        out = permute(np.arange(length), length, seed=9, epoch=epoch)
-        assert np.array_equal(np.sort(out), np.arange(length))
+def test_permute_is_a_bijection():
+    for length in [*range(1, 301), 1000, 4095, 4096, 4097, 65_537, 300_007]:
+        for epoch in (0, 2**63 - 1):
+            out = permute(np.arange(length), length, seed=9, epoch=epoch)
+            assert np.array_equal(np.sort(out), np.arange(length)), length
+
+
+def permuted(position, length, seed, epoch):
+    """Walk four rounds of Feistel on the next even number of bits until the value is in the range."""
+    half = max(1, ((length - 1).bit_length() + 1) // 2)
+    key = int(key_of(seed, epoch, PERMUTATION))
+    keys = [int(mixed(np.uint64(key), np.uint64(turn))) for turn in range(4)]
+    while True:
+        left, right = divmod(position, 2**half)
+        for turn_key in keys:
+            left, right = right, left ^ oracles.mix64((right + turn_key) % 2**64) % 2**half
+        position = left << half | right
+        if position < length:
+            return position
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 100) | st.integers(1, 2**63 - 1),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-5, 5),
+    st.integers(0, 2**63),
+)
+def test_permute_is_its_twin_of_four_rounds(length, seed, epoch, position):
+    position %= length
+    assert permute([position], length, seed=seed, epoch=epoch).tolist() == [permuted(position, length, seed, epoch)]
 
 
 def test_permute_differs_by_epoch_and_by_seed_and_repeats_itself():
@@ -104,6 +130,24 @@ def test_permute_works_at_the_largest_length():
 def test_a_position_outside_is_refused(position, length):
     with pytest.raises(ValueError, match="positions must be in"):
         permute(np.array([position]), length, seed=0)
+
+
+def test_positions_that_are_no_integers_are_refused():
+    with pytest.raises(TypeError, match="positions must be integers, got float64"):
+        permute([0.5], 3, seed=0)
+
+
+def test_permute_of_five_reaches_all_orders():
+    orders = {tuple(permute(np.arange(5), 5, seed=seed).tolist()) for seed in range(4000)}
+    assert len(orders) == 120
+
+
+def test_a_bound_past_32_bits_is_drawn_evenly():
+    bound = 3 << 40
+    thirds = [int(draw(np.uint64(17), number, bound)) >> 40 for number in range(30_000)]
+    low_bits = [int(draw(np.uint64(18), number, bound)) & 7 for number in range(30_000)]
+    assert abs(chi_square(np.bincount(thirds, minlength=3))) < 4
+    assert abs(chi_square(np.bincount(low_bits, minlength=8))) < 4
 
 
 def test_no_positions_are_no_positions():

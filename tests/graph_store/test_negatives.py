@@ -93,6 +93,50 @@ def test_no_candidates_or_too_few_positions_are_refused(make_adjacency):
         sample_negatives(adjacency, np.array([2]), np.array([1]), np.array([0]), seed=0)
 
 
+@pytest.mark.parametrize("tries", [0, 32])
+def test_a_candidate_that_is_no_node_is_refused(make_adjacency, tries):
+    with pytest.raises(ValueError, match="candidates must be nodes, got -5"):
+        drawn(make_adjacency([[1]]), 0, [3, -5, 2], seed=0, tries=tries)
+
+
+def test_candidates_and_positions_that_are_no_integers_are_refused(make_adjacency):
+    adjacency, one = make_adjacency([[1]]), np.array([0])
+    with pytest.raises(TypeError, match="candidates must be integers, got float64"):
+        sample_negatives(adjacency, one, np.array([2.5]), one, seed=0)
+    with pytest.raises(TypeError, match="positions must be integers, got float64"):
+        sample_negatives(adjacency, one, one, np.array([0.5]), seed=0)
+    with pytest.raises(ValueError, match="num_negatives must be 0 or more, got -1"):
+        sample_negatives(adjacency, one, one, one, num_negatives=-1, seed=0)
+
+
+def test_samples_of_the_same_source_at_other_positions_are_independent(make_adjacency):
+    # Pairs of what neighbouring positions got: uniform over the 16 pairs of the four candidates left.
+    out = drawn(make_adjacency([[0]]), 0, range(5), count=40_000, seed=2).ravel()
+    pairs = np.bincount(4 * (out[::2] - 1) + out[1::2] - 1, minlength=16)
+    assert pairs.size == 16
+    assert abs(chi_square(pairs)) < 4
+
+
+def test_a_candidate_given_twice_is_drawn_twice_as_often(make_adjacency):
+    # 1 has an edge; of the rest 2 is given twice: 1/2 of 20,000, within 4 of the deviations (√5000 = 70.7).
+    for tries in (0, 32):
+        out = drawn(make_adjacency([[1]]), 0, [1, 2, 3, 2, 4], count=20_000, seed=3, tries=tries)
+        assert abs(np.count_nonzero(out == 2) - 10_000) < 283
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 7, 16])
+def test_negatives_are_strict_for_nodes_of_every_shard(make_adjacency, num_shards):
+    random = np.random.default_rng(num_shards)
+    lists = [np.unique(random.integers(0, 900, degree)).tolist() for degree in [0, 3, 700, 5000] * 9]
+    adjacency = make_adjacency(lists, num_shards=num_shards)
+    sources = adjacency.edges_at(random.integers(0, adjacency.num_edges, 500))[0]
+    out = sample_negatives(adjacency, sources, np.arange(900), np.arange(500), num_negatives=4, seed=1, tries=2)
+    drawn_for = np.repeat(sources, 4)[out.ravel() >= 0]
+    assert not adjacency.has_edges(drawn_for, out[out >= 0]).any()
+    full = adjacency.degrees(sources) == 900
+    assert np.array_equal(out == -1, np.repeat(full[:, None], 4, axis=1))
+
+
 def test_no_samples_are_no_negatives(make_adjacency):
     none = np.empty(0, np.int64)
     assert sample_negatives(make_adjacency([[1]]), none, np.array([1]), none, num_negatives=4, seed=0).shape == (0, 4)
