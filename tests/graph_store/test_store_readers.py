@@ -1,6 +1,5 @@
 """Readers of a store: what they are told in original ids, several at once, where nothing can be written, replaced."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 import graph_store
 from graph_store import StoreClosed, UnknownEdgeType, UnknownId, UnknownNodeType
-from tests.graph_store.stores import BACK, CLICKS, check, many_rows
+from tests.graph_store.stores import BACK, CLICKS, check
 from tests.oracles import Twin, lists_of
 
 ROOT = Path(__file__).parents[2]
@@ -117,37 +116,6 @@ def test_a_closed_store_says_so_and_what_it_gave_stays(path):
             ask()
     assert adjacency.num_edges == 5
     assert sorted(ids.tolist()) == [-3, 7, 2**53 + 1]
-
-
-READER = """
-import sys
-import graph_store
-with graph_store.open(sys.argv[1], threads=1) as store:
-    users = store.ids("user")
-    print(store.degree(users, "user:clicks:item").sum(), store.to_scipy("item:rev_clicks:user").sum())
-"""
-
-
-def test_several_processes_read_one_store_and_build_its_arena_at_once(make_store):
-    rows = many_rows(3000, weighted=False)
-    path = make_store(rows, reverse=True)
-    whole = {file.name: file.read_bytes() for file in (path / "arena").iterdir()}
-    shutil.rmtree(path / "arena")
-    readers = [
-        subprocess.Popen(
-            [sys.executable, "-c", READER, str(path)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(3)
-    ]
-    num_edges = Twin(rows).num_edges
-    for reader in readers:
-        out, err = reader.communicate(timeout=120)
-        assert reader.returncode == 0, err.decode()
-        assert [float(word) for word in out.split()] == [num_edges, num_edges]
-    assert {file.name: file.read_bytes() for file in (path / "arena").iterdir()} == whole
 
 
 def test_a_store_opens_and_verifies_where_nothing_can_be_written(make_store, tmp_path):
