@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
-from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, bit_length, bit_mask
+from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES, bit_length, bit_mask
 from graph_store.draws import NEIGHBORS, draw, key_of, mixed
 from graph_store.kernels import kernel, load_bits, mix64, prefetch, run_ranges
 
@@ -133,9 +133,14 @@ def draw_neighbors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Do as `sample_neighbors` with nodes that are known to be source nodes."""
     key = key_of(seed, step, NEIGHBORS, hop)
+    fanout = min(fanout, 1 << 62)  # more is the same, and has to fit the kernel's int64
 
     def part(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        room = (stop - start) * fanout if fanout >= 0 else int(adjacency.degrees(nodes[start:stop]).sum())
+        if 0 <= fanout <= HUB_EDGES:
+            room = (stop - start) * fanout
+        else:  # few lists may be that long, so the room is what they need
+            degrees = adjacency.degrees(nodes[start:stop])
+            room = int((degrees if fanout < 0 else np.minimum(degrees, fanout)).sum())
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
         used = sample_lists(adjacency.arrays, nodes, fanout, key, indptr, out, start, stop)
         return indptr, out[:used]
@@ -183,7 +188,7 @@ class Relabeller:
 
     def __init__(self) -> None:
         self._table = np.zeros(2 << 12, np.int64)
-        self._stamp = 0
+        self._stamp = 1  # that of no slot yet
         self._nodes = np.empty(1 << 11, np.int64)
         self.num_nodes = 0
 

@@ -78,6 +78,54 @@ def test_each_neighbour_of_small_lists_and_of_hubs_is_drawn_alike(make_adjacency
         assert min(counts.values()) > 0
 
 
+def test_every_pair_of_a_list_is_drawn_alike(make_adjacency):
+    # Ten pairs of five neighbours, 12,000 nodes of the same list.
+    adjacency = make_adjacency([[3, 4, 8, 9, 20]] * 12_000, num_shards=3)
+    _, drawn = sample_neighbors(adjacency, np.arange(12_000), 2, seed=11)
+    pairs = np.sort(drawn.reshape(-1, 2), axis=1)
+    counts = [np.count_nonzero((pairs == pair).all(axis=1)) for pair in itertools.combinations([3, 4, 8, 9, 20], 2)]
+    assert sum(counts) == 12_000
+    assert abs(chi_square(counts)) < 4
+
+
+@pytest.mark.parametrize("num_shards", [1, 2, 3, 7, 16])
+def test_lists_around_the_size_of_a_hub_are_drawn_from_whole(make_adjacency, num_shards):
+    lists = lists_of_degrees([512, 513, 1024, 1025] * 8, seed=num_shards)
+    adjacency = make_adjacency(lists, num_shards=num_shards)
+    nodes = np.array([shard + local * num_shards for shard in range(num_shards)
+                      for local in range(32 * (shard + 1) // num_shards - 32 * shard // num_shards)])  # fmt: skip
+    for node, known in zip(nodes.tolist(), lists):
+        seen = set()
+        for step in range(40):
+            drawn = sample_neighbors(adjacency, np.array([node]), 300, seed=step)[1].tolist()
+            assert len(set(drawn)) == 300
+            seen.update(drawn)
+        # 40 samples of 300 out of 1025 miss a given neighbour with (725 / 1025)^40 = 1e-6; the seeds are fixed.
+        assert seen == set(known)
+
+
+@pytest.mark.parametrize("fanout", [701, 10**6, 10**15, 2**63 - 1, 10**30])
+def test_a_fanout_past_every_degree_takes_all_in_the_room_of_what_is_there(make_adjacency, fanout):
+    lists = lists_of_degrees([3, 0, 700] * 50)
+    indptr, neighbors = sample_neighbors(make_adjacency(lists), np.arange(150), fanout, seed=0)
+    assert indptr.tolist() == np.cumsum([0] + [len(known) for known in lists]).tolist()
+    assert neighbors.tolist() == [node for known in lists for node in known]
+
+
+@pytest.mark.parametrize("fanout", [65, 100, 512, 699])
+def test_a_large_sample_includes_each_neighbour_alike(make_adjacency, fanout):
+    known = list(range(0, 2100, 3))
+    adjacency = make_adjacency([known] * 400)
+    _, drawn = sample_neighbors(adjacency, np.arange(400), fanout, seed=fanout)
+    drawn = drawn.reshape(400, fanout)
+    assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
+    counts = np.bincount(drawn.ravel() // 3, minlength=700)
+    # Each count is binomial (400, p), so chi-square is to be scaled by 1 − p.
+    share = fanout / 700
+    statistic = ((counts - 400 * share) ** 2 / (400 * share * (1 - share))).sum()
+    assert abs(statistic - 699) / np.sqrt(2 * 699) < 4
+
+
 def test_samples_differ_by_seed_step_hop_and_node(make_adjacency):
     adjacency = make_adjacency([list(range(4000))] * 2)
     draws = [
@@ -110,6 +158,25 @@ def test_labels_count_up_in_the_order_of_first_sight(batches):
             expected = [known.setdefault(value, len(known)) for value in batch]
             assert relabeller.labels(np.array(batch, np.int64)).tolist() == expected
             assert relabeller.nodes.tolist() == list(known)
+
+
+def test_a_new_relabeller_knows_no_label():
+    relabeller = Relabeller()
+    assert relabeller.nodes.size == 0
+    assert relabeller.labels(np.array([0])).tolist() == [0]
+    assert relabeller.nodes.tolist() == [0]
+
+
+def test_labels_are_forgotten_by_every_clear_and_after_growth():
+    relabeller, random = Relabeller(), np.random.default_rng(4)
+    for size in [3, 2000, 10, 5000, 0, 40_000, 10, 100]:
+        relabeller.clear()
+        assert relabeller.num_nodes == 0
+        values = random.integers(0, 3 * size + 1, size)
+        labels = relabeller.labels(values)
+        first = dict.fromkeys(values.tolist())
+        assert relabeller.nodes.tolist() == list(first)
+        assert relabeller.nodes[labels].tolist() == values.tolist()
 
 
 def test_labels_survive_growth():
