@@ -5,7 +5,9 @@ in `.venv-torch`, and skipped with a message where neither is there.
 """
 
 import argparse
+import contextlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,40 +94,57 @@ class Workload:
                 np.testing.assert_allclose(np.load(folder / "after.npy"), expected, rtol=1e-3, atol=2e-4)
 
 
+class Torch(harness.Peer):
+    """torch's table with one of its sparse optimizers, on the rows, ids and gradients that a workload saved."""
+
+    def __init__(self, python: Path, folder: Path, optimizer: str, threads: int) -> None:
+        # Its idle threads would spin, through our turns too.
+        super().__init__(
+            python, Path(__file__).with_name("tables_torch.py"), environment={"OMP_WAIT_POLICY": "PASSIVE"}
+        )
+        files = {what: str(folder / f"{what}.npy") for what in ("rows", "ids", "gradients")}
+        settings = {"threads": threads, "optimizer": optimizer, "learning_rate": RATE}
+        self.ask({"do": "start", **files, **settings})
+
+    def case(self, verb: str) -> Callable[[], float]:
+        """Return a callable that runs every batch through `verb` and returns the seconds it took."""
+        return lambda: self.ask({"do": verb, "bag": BAG})["seconds"]
+
+
 def measure(dim: int, optimizer: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Check and time one width and optimizer; return its rows of the report."""
     python = harness.peer_python("torch")
     workload = Workload(dim, optimizer, options)
     cases: dict[str, Any] = {"pull": workload.pull, "take": workload.take, "push": workload.push}
     cases |= {"pull+push": workload.train, "pooled": workload.pool}
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as peers:
         folder = Path(name)
         peer = None
         if python is not None:
-            # Its idle threads would spin, through our turns too.
-            quiet = {"OMP_WAIT_POLICY": "PASSIVE"}
-            peer = harness.Peer(python, Path(__file__).with_name("tables_torch.py"), environment=quiet)
             for what in ("rows", "ids", "gradients"):
                 np.save(folder / f"{what}.npy", getattr(workload, what))
-            files = {what: str(folder / f"{what}.npy") for what in ("rows", "ids", "gradients")}
-            settings = {"threads": options.threads, "optimizer": optimizer, "learning_rate": RATE}
-            peer.ask({"do": "start", **files, **settings})
+            peer = peers.enter_context(contextlib.closing(Torch(python, folder, optimizer, options.threads)))
             for case, verb in (("pull", "pull"), ("pull+push", "train"), ("pooled", "pool")):
-                request = {"do": verb, "bag": BAG}
-                cases[f"torch {case}"] = lambda request=request: peer.ask(request)["seconds"]
+                cases[f"torch {case}"] = peer.case(verb)
+            if optimizer == "row_adagrad":
+                # torch has no row-wise Adagrad: `peer` is its Adagrad, and its SparseAdam goes beside.
+                other = peers.enter_context(contextlib.closing(Torch(python, folder, "adam", options.threads)))
+                cases["SparseAdam pull+push"] = other.case("train")
         workload.check(peer, folder)
         seconds = harness.medians(harness.interleave(cases, options.repeats))
-        if peer is not None:
-            peer.close()
     num_ids = options.batch * options.batches
+    speeds = {case: num_ids / spent for case, spent in seconds.items()}
     report = []
     for case in ("pull", "push", "pull+push", "pooled"):
         row = {"case": case, "dim": dim, "optimizer": optimizer, "threads": options.threads}
-        row["ids_per_second"] = num_ids / seconds[case]
-        row["torch"] = num_ids / seconds[f"torch {case}"] if f"torch {case}" in seconds else None
-        row["ratio"] = row["ids_per_second"] / row["torch"] if row["torch"] else None
-        row["numpy_take"] = num_ids / seconds["take"] if case == "pull" else None
-        row["ratio_take"] = seconds["take"] / seconds[case] if case == "pull" else None
+        row["ids_per_second"] = speeds[case]
+        for column, other_case in (
+            ("torch", f"torch {case}"),
+            ("sparse_adam", f"SparseAdam {case}"),
+            ("take", "take" if case == "pull" else ""),
+        ):
+            row[column] = speeds.get(other_case)
+            row[f"ratio_{column}"] = speeds[case] / speeds[other_case] if other_case in speeds else None
         report.append(row)
     return report
 
