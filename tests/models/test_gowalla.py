@@ -1,6 +1,8 @@
 """Published scores on Gowalla come out of our metrics, and our models reach theirs."""
 
+import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from sparse_tables import LocalTable
 from tests.models import oracles
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "gowalla"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EDGE_TYPE = "user:clicks:item"
 
 pytestmark = [
@@ -78,7 +81,16 @@ def test_the_graph_filter_scores_what_was_published(held_out: dict[int, np.ndarr
     assert found == pytest.approx(oracle, abs=1e-6)
 
 
-def train_model(store: GraphStore, name: str, epochs: int, options: ModelOptions) -> Model:
+def options_of(example: str) -> tuple[str, ModelOptions]:
+    """Return the model's name and its options as a file of `examples/` states them."""
+    config = tomllib.loads((EXAMPLES / example).read_text("utf-8"))
+    keys = {**config["model"], **config["train"]}
+    names = {field.name for field in fields(ModelOptions)}
+    return config["model"]["name"], ModelOptions(**{key: value for key, value in keys.items() if key in names})
+
+
+def train_model(store: GraphStore, example: str, epochs: int) -> Model:
+    name, options = options_of(example)
     kind = models.MODELS[name]
     tables = {side: LocalTable(config) for side, config in kind.tables(options, num_shards=store.num_shards).items()}
     model = kind(store, EDGE_TYPE, tables, exchange=LocalExchange(), options=options)
@@ -96,9 +108,15 @@ def score(model: Model, store: GraphStore, held_out: dict[int, np.ndarray]) -> d
     return models.evaluate(model, users, (indptr, items), ks=(20,), exchange=LocalExchange())
 
 
-def test_lightgcn_reaches_the_published_fifth_epoch(store, held_out) -> None:  # type: ignore[no-untyped-def]
-    options = ModelOptions(dim=64, layers=3, batch_size=2048, optimizer="adam", learning_rate=1e-3, l2=1e-4, seed=2020)
-    found = score(train_model(store, "lightgcn", 5, options), store, held_out)
-    # A published run has .1071 / .0894 there.
-    assert found["recall@20"] >= 0.105
-    assert found["ndcg@20"] >= 0.088
+@pytest.mark.parametrize(
+    ("example", "epochs", "recall", "ndcg"),
+    [
+        ("gowalla-lightgcn-bpr.toml", 5, 0.105, 0.0894),  # a published run has .1071 / .0894 after five passes
+        ("gowalla-lightgcn.toml", 4, 0.178, 0.150),
+        ("gowalla-bpr.toml", 100, 0.155, 0.130),
+    ],
+)
+def test_an_example_reaches_what_it_says(store, held_out, example, epochs, recall, ndcg) -> None:  # type: ignore[no-untyped-def]
+    found = score(train_model(store, example, epochs), store, held_out)
+    assert found["recall@20"] >= recall
+    assert found["ndcg@20"] >= ndcg
