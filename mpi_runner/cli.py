@@ -57,7 +57,7 @@ def group() -> None:
 def train(config: str, ranks: int | None, as_json: bool) -> None:
     """Train the model that CONFIG, a TOML file, describes.
 
-    Example: gossamer train gowalla.toml -n 2
+    Example: gossamer train clicks.toml -n 2
     """
     found = launch.world_size()
     if not found and ranks is not None and ranks > 1:
@@ -74,12 +74,18 @@ def train(config: str, ranks: int | None, as_json: bool) -> None:
 
 @group.command()
 @click.argument("run", type=click.Path())
-@click.option("-k", "ks", type=click.IntRange(1), multiple=True, help="Length of the ranking; may be repeated.")
+@click.option(
+    "-k",
+    "ks",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Length of the ranking; may be repeated.  [default: train.k of the run]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def evaluate(run: str, ks: tuple[int, ...], as_json: bool) -> None:
     """Rank all items for the held-out users of a finished RUN.
 
-    Example: gossamer evaluate runs/gowalla --json
+    Example: gossamer evaluate runs/clicks --json
     """
     from mpi_runner.evaluate import TrainedRun
 
@@ -104,7 +110,7 @@ def evaluate(run: str, ks: tuple[int, ...], as_json: bool) -> None:
 def recommend(run: str, ids: str, k: int, include_seen: bool, as_json: bool) -> None:
     """Recommend items to users by a finished RUN.
 
-    Example: gossamer recommend runs/gowalla --ids 17,42 -k 10
+    Example: gossamer recommend runs/clicks --ids 17,42 -k 10
     """
     from mpi_runner.evaluate import TrainedRun
 

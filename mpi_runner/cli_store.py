@@ -217,7 +217,9 @@ def verify(store: str, as_json: bool) -> None:
     else:
         for fault in faults:
             click.echo(fault)
-        click.echo(f"{store}: {f'{len(faults)} faults' if faults else 'no fault'}", err=bool(faults))
+        click.echo(
+            f"{store}: {f'{len(faults)} fault' + 's' * (len(faults) > 1) if faults else 'no fault'}", err=bool(faults)
+        )
     if faults:
         raise click.exceptions.Exit(1)
 

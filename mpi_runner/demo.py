@@ -134,7 +134,7 @@ def run(folder: str | Path, *, as_json: bool = False) -> int:
     show.command(f"Train on {num_ranks} ranks", ["train", str(place / "train.toml"), "-n", str(num_ranks)])
     scores = json.loads(show.command("Rank all items for every user", ["evaluate", str(run_folder), "--json"]))
     recall, best = scores[f"recall@{K}"], taste.best_recall
-    show.line(f"recall@{K} {recall:.3f}; knowing the groups, the best possible is {best:.3f}")
+    show.line(f"recall@{K} {recall:.3f}; who knows the groups gets {best:.3f} on average")
     user = str(taste.user_ids()[0])
     type_and_ids = ["--edge-type", "user:clicks:item", "--ids", user]
     show.command(f"What user {user} clicked", ["query", "neighbors", str(store), *type_and_ids])

@@ -72,7 +72,6 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         scores = "".join(f"  {name} {value:.4f}" for name, value in result.items() if "@" in name)
         loss = f"  loss {result['loss']:.4f}" if "loss" in result else ""
         sys.stdout.write(f"epoch {result['epoch']}{loss}{scores}\n")
-        sys.stdout.write(
-            f"trained on {result['ranks']} ranks in {result['wall_seconds']:.1f} s; run folder {result['run']}\n"
-        )
+        ranks = "1 rank" if result["ranks"] == 1 else f"{result['ranks']} ranks"
+        sys.stdout.write(f"trained on {ranks} in {result['wall_seconds']:.1f} s; run folder {result['run']}\n")
     sys.stdout.flush()
