@@ -128,10 +128,24 @@ def assign(keys: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray, n
     return base, nodes, order
 
 
-def dense_ranks(nodes: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Return int64[n], the dense rank of each node."""
-    num_shards = base.size - 1
-    locals_, shards = np.divmod(nodes, num_shards)
+def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
+    """Return int64[n], the dense rank of each node.
+
+    Raises
+    ------
+    TypeError
+        Nodes that are no integers.
+    ValueError
+        A number that is no node; the message names it.
+    """
+    given = np.asarray(nodes)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"nodes must be integers, got {given.dtype}")
+    nodes = given.astype(np.int64, copy=False)
+    locals_, shards = np.divmod(nodes, base.size - 1)
+    wrong = (nodes < 0) | (locals_ >= np.diff(base)[shards])
+    if wrong.any():
+        raise ValueError(f"node {given[wrong][0]} is none of {base[-1]} in {base.size - 1} shards")
     return base[shards] + locals_
 
 
@@ -231,9 +245,9 @@ class IdMap:
             raise UnknownId(f"no {self.name} has the id {given!r}")
         return nodes
 
-    def to_ids(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the original id of each node, in an array of int64 or of str objects."""
-        return self.originals[dense_ranks(np.asarray(nodes, np.int64), self.base)]
+    def to_ids(self, nodes: Any) -> np.ndarray:
+        """Return the original id of each node: int64[n], or object[n] of str; ValueError names what is no node."""
+        return self.originals[dense_ranks(nodes, self.base)]
 
 
 class IntegerIds:

@@ -172,7 +172,7 @@ class GraphStore:
 
     def dense(self, node_type: str, nodes: np.ndarray) -> np.ndarray:
         """Return int64[n], the dense rank of each node."""
-        return dense_ranks(np.asarray(nodes, np.int64), self.node_base(node_type))
+        return dense_ranks(nodes, self.node_base(node_type))
 
     def to_nodes(self, node_type: str, ids: Any) -> np.ndarray:
         """Return int64[n], the node of each original id; UnknownId names the first that is none."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_store.ids import IdMap, assign, build_index, nodes_of_ranks, shards_of
+from graph_store.ids import IdMap, assign, build_index, dense_ranks, nodes_of_ranks, shards_of
 from graph_store.kernels import kernel, mix64
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
@@ -90,19 +90,34 @@ def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
             slot = np.int64(np.uint64(slot + 1) & mask)
 
 
-def string_buffers(strings: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return int64[n + 1] offsets and uint8[m] UTF-8 bytes of an Arrow string array or a sequence of str."""
+def string_buffers(strings: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[n + 1] offsets and uint8[m] UTF-8 bytes of an Arrow string array or a sequence of str.
+
+    Raises
+    ------
+    TypeError
+        Anything else, or a null: `name` is the node type's that the message names.
+    """
     import pyarrow as pa
 
+    if len(strings) == 0:
+        return np.zeros(1, np.int64), np.zeros(1, np.uint8)
     if isinstance(strings, pa.ChunkedArray):
         strings = strings.combine_chunks()
     if isinstance(strings, pa.Array):
+        kind = strings.type.value_type if pa.types.is_dictionary(strings.type) else strings.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+            raise TypeError(f"ids of {name} are strings, got Arrow {strings.type}")
         strings = strings.cast(pa.large_string())
+        if strings.null_count:
+            place = strings.is_null().index(True).as_py()
+            raise TypeError(f"ids of {name} are strings, got a null at position {place}")
     else:
+        for value in strings:
+            if not isinstance(value, str):
+                raise TypeError(f"ids of {name} are strings, got {type(value).__name__}: {value!r}")
         strings = pa.array([str(value) for value in strings], type=pa.large_string())
     _, offsets, data = strings.buffers()
-    if len(strings) == 0:
-        return np.zeros(1, np.int64), np.zeros(1, np.uint8)
     starts = np.frombuffer(offsets, np.int64, len(strings) + 1, strings.offset * 8)
     if data is None or data.size == 0:
         return starts, np.zeros(1, np.uint8)
@@ -155,7 +170,7 @@ class StringMap(IdMap):
         """Return int64[n], the node of each string, -1 for one that is no node."""
         if isinstance(ids, str):
             raise TypeError(f"ids of {self.name} must be a sequence of strings, got one string {ids!r}")
-        offsets, data = string_buffers(ids)
+        offsets, data = string_buffers(ids, self.name)
         out = np.empty(offsets.size - 1, np.int64)
         _find_strings(
             offsets,
@@ -169,14 +184,12 @@ class StringMap(IdMap):
         )
         return out
 
-    def to_ids(self, nodes: np.ndarray) -> np.ndarray:
+    def to_ids(self, nodes: Any) -> np.ndarray:
         """Return the original string of each node, object[n]."""
-        nodes = np.asarray(nodes, np.int64)
-        locals_, shards = np.divmod(nodes, self.num_shards)
-        ranks = self.base[shards] + locals_
+        ranks = dense_ranks(nodes, self.base)
         starts, stops = self.offsets[ranks], self.offsets[ranks + 1]
         data = self.originals
-        out = np.empty(nodes.size, object)
+        out = np.empty(ranks.size, object)
         out[:] = [data[start:stop].tobytes().decode() for start, stop in zip(starts.tolist(), stops.tolist())]
         return out
 
@@ -193,7 +206,7 @@ class StringIds:
 
     def add(self, values: Any) -> np.ndarray:
         """Take an Arrow string array and return int64[n] codes."""
-        offsets, data = string_buffers(values)
+        offsets, data = string_buffers(values, self.name)
         hashes = _hashes(offsets, data, self._mask)
         codes, begin = np.empty(hashes.size, np.int64), 0
         while begin < hashes.size:
@@ -245,7 +258,7 @@ class StringIds:
             return order
         values = hashes[order]
         for value in np.unique(values[runs]):
-            low, high = np.searchsorted(values, [value, value + 1])
+            low, high = (int(np.searchsorted(values, value, side)) for side in ("left", "right"))
             group = order[low:high]
             text = [self._pool[offsets[code] : offsets[code + 1]].tobytes() for code in group]
             order[low:high] = group[sorted(range(len(text)), key=text.__getitem__)]

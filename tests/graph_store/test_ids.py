@@ -11,7 +11,7 @@ from tests import oracles
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**53 + 1, 2**63 - 2, 2**63 - 1]
-SHARDS = [1, 2, 7, 16]
+SHARDS = [1, 2, 3, 7, 16]
 
 
 def assignment(ids, num_shards):
@@ -53,7 +53,18 @@ def test_find_gives_minus_one_for_what_is_no_id(ids, asked):
     assert mapped(ids, 3).find(asked).tolist() == [nodes.get(value, -1) for value in asked]
 
 
-@pytest.mark.parametrize("ids", [range(1000), range(-500, 500), range(2**63 - 100, 2**63), [-(2**63), 2**63 - 1]])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        range(1000),
+        range(-500, 500),
+        range(2**63 - 100, 2**63),
+        range(-(2**63), -(2**63) + 100),
+        [-(2**63), 2**63 - 1],
+        range(0, 4000, 4),
+        range(0, 4 << 40, 1 << 34),
+    ],
+)
 def test_near_and_far_ids_are_found_alike(ids):
     nodes, _ = assignment(ids, 16)
     ids_map = mapped(ids, 16)
@@ -104,6 +115,53 @@ def test_ids_of_another_kind_are_refused(ids):
 def test_every_integer_type_is_taken(dtype):
     ids_map = mapped([1, 2, 100], 2)
     assert ids_map.to_ids(ids_map.to_nodes(np.array([100, 1], dtype))).tolist() == [100, 1]
+
+
+def test_ids_that_fill_a_quarter_of_their_range_are_found_by_value_others_by_hash():
+    # A spread of up to 4 · ids + 1024: 1000 ids in 5024, but not in 5025.
+    for spread, by_value in ((5024, True), (5025, False)):
+        ids_map = mapped([*range(999), spread - 1], 3)
+        assert (ids_map.direct.size, ids_map.index.size) == ((5024, 0) if by_value else (0, 2 * 2048))
+        assert ids_map.to_ids(ids_map.to_nodes([spread - 1, 500])).tolist() == [spread - 1, 500]
+        assert ids_map.find([999, spread, -1]).tolist() == [-1] * 3
+
+
+def test_a_node_that_is_none_has_no_id():
+    ids_map = mapped(range(10), 3)
+    ends = [shard + 3 * size for shard, size in enumerate(np.diff(ids_map.base).tolist())]
+    for node in [*ends, -1, -3, -(2**63), 2**63 - 1]:
+        for ask in (ids_map.to_ids, lambda nodes: dense_ranks(nodes, ids_map.base)):
+            with pytest.raises(ValueError, match=f"node {node} is none of 10"):
+                ask(np.array([0, node]))
+
+
+def test_nodes_that_are_no_integers_have_no_ids():
+    with pytest.raises(TypeError, match="nodes must be integers, got float64"):
+        mapped(range(10), 3).to_ids([0.0])
+    assert mapped(range(10), 3).to_ids([]).tolist() == []
+
+
+def test_an_id_outside_after_dense_ones_keeps_all_that_came_before():
+    collected = IntegerIds("user", dense_limit=10_000, threads=2)
+    collected.add(np.array([9_999, 0, 17, 5_000]))
+    collected.add(np.array([10_000]))
+    collected.add(np.array([3, -7, 2**63 - 1, 17]))
+    built = collected.finish(3)[0]
+    assert np.sort(built.originals).tolist() == [-7, 0, 3, 17, 5_000, 9_999, 10_000, 2**63 - 1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.one_of(INT64, st.integers(0, 500)), max_size=80), st.randoms(use_true_random=False), st.booleans())
+def test_the_assignment_does_not_depend_on_the_order_of_the_rows(ids, random, dense):
+    maps = []
+    for threads in (1, 2):
+        collected = IntegerIds("user", dense_limit=10**6 if dense else 0, threads=threads)
+        for part in np.array_split(np.array(ids, np.int64), 3):
+            collected.add(part)
+        maps.append(collected.finish(7)[0])
+        random.shuffle(ids)
+    for name, section in maps[0].sections.items():
+        assert np.array_equal(section, maps[1].sections[name]), name
 
 
 def test_no_ids_are_no_nodes():

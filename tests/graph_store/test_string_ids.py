@@ -12,7 +12,7 @@ from graph_store.string_ids import StringIds, StringMap, string_buffers
 from tests.oracles import GOLDEN, MASK, mix64
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-MASKS = [2**64 - 1, 0, 1, 7]
+MASKS = [2**64 - 1, 0, 1, 7, 0xFF]
 
 
 def hash_of(text):
@@ -50,7 +50,7 @@ def collected(batches, *, num_shards=3, mask=2**64 - 1):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(TEXT, max_size=15), max_size=4), st.sampled_from(MASKS), st.sampled_from([1, 2, 7, 16]))
+@given(st.lists(st.lists(TEXT, max_size=15), max_size=4), st.sampled_from(MASKS), st.sampled_from([1, 2, 3, 7, 16]))
 def test_strings_get_their_nodes_whatever_their_hashes(batches, mask, num_shards):
     built, nodes = collected(batches, num_shards=num_shards, mask=mask)
     flat = [text for batch in batches for text in batch]
@@ -108,7 +108,7 @@ def test_restoring_from_the_bytes_gives_the_same_map(texts):
     ids=["slice", "large", "chunked", "dictionary", "list", "numpy"],
 )
 def test_strings_are_taken_in_every_form(strings):
-    offsets, data = string_buffers(strings)
+    offsets, data = string_buffers(strings, "user")
     assert [bytes(data[start:stop]).decode() for start, stop in zip(offsets, offsets[1:])] == ["a", "ü", ""]
 
 
@@ -118,9 +118,68 @@ def test_one_string_for_a_list_of_strings_is_refused():
         built.to_nodes("ab")
 
 
+@pytest.mark.parametrize(
+    ("ids", "found"),
+    [([5], "int: 5"), ([None], "NoneType: None"), (["a", b"b"], "bytes: b'b'"), ([1.5], "float: 1.5")],
+)
+def test_ids_of_another_kind_are_refused(ids, found):
+    built, _ = collected([["a", "5", "None", "b'b'", "1.5"]])
+    with pytest.raises(TypeError, match=f"^ids of user are strings, got {found}$"):
+        built.find(ids)
+
+
+@pytest.mark.parametrize("ids", [pa.array([5]), pa.array([b"a"]), pa.array([True])])
+def test_arrow_arrays_of_another_kind_are_refused(ids):
+    built, _ = collected([["a", "5", "true"]])
+    with pytest.raises(TypeError, match=f"^ids of user are strings, got Arrow {ids.type}$"):
+        built.find(ids)
+
+
+def test_a_null_is_no_string():
+    built, _ = collected([["a", ""]])
+    with pytest.raises(TypeError, match=r"^ids of user are strings, got a null at position 1$"):
+        built.find(pa.array(["a", None]))
+
+
+def test_empty_batches_and_batches_of_empty_strings_give_codes():
+    ids = StringIds("user")
+    assert ids.add(pa.array([], pa.string())).tolist() == []
+    assert ids.add(pa.array(["", "", "b"])).tolist() == [0, 0, 1]
+    assert ids.add(pa.array(["b", "zero", ""], pa.large_string()).slice(0, 0)).tolist() == []
+    assert ids.add(pa.array(["x", "b", "zero", ""], pa.large_string()).slice(1)).tolist() == [1, 2, 0]
+    assert ids.add(pa.chunked_array([["", "b"], [], ["zero", "é"]])).tolist() == [0, 1, 2, 3]
+    built = ids.finish(2)[0]
+    assert sorted(built.to_ids(nodes_of_ranks(built.base)).tolist()) == ["", "b", "zero", "é"]
+
+
+def test_strings_that_differ_in_bytes_alone_are_other_ids():
+    # Composed and decomposed ü, prefixes, a zero byte at the end, and lengths around the hash's word of eight.
+    texts = ["\u00fc", "u\u0308", "a", "a\0", "a\0\0", "1234567", "12345678", "123456789", "12345678\0", "日", "日本"]
+    for mask in MASKS:
+        built, nodes = collected([texts], mask=mask)
+        assert np.unique(nodes).size == built.count == len(texts)
+        assert built.to_ids(built.to_nodes(texts[::-1])).tolist() == texts[::-1]
+
+
+def test_equal_hashes_at_the_end_of_int64_are_in_the_order_of_their_bytes():
+    ids = StringIds("user")
+    ids.add(pa.array(["c", "a", "b", "d"]))
+    most = 2**63 - 1
+    order = ids._sorted(np.array([most, most, most, -1]), np.arange(5))
+    assert order.tolist() == [3, 1, 2, 0]
+
+
+def test_a_node_that_is_none_has_no_string():
+    built, _ = collected([["a", "b", "c"]], num_shards=2)
+    for node in (-1, 2 * 3, 2 * 3 + 1):
+        with pytest.raises(ValueError, match=f"node {node} is none of 3"):
+            built.to_ids(np.array([node]))
+
+
 def test_no_strings_are_no_nodes():
     built, nodes = collected([])
     assert (built.count, nodes.size) == (0, 0)
     assert built.find(["a"]).tolist() == [-1]
-    assert built.find([]).tolist() == []
+    for nothing in ([], (), pa.array([]), pa.array([], pa.string()), np.array([], str), np.array([])):
+        assert built.find(nothing).tolist() == []
     assert built.to_ids(np.empty(0, np.int64)).tolist() == []
