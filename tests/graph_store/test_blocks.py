@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graph_store import blocks
 from graph_store.blocks import CRC_TABLES, MAX_BITS, bit_length, bit_mask, encode, first_bad_record, pack, unpack
 from graph_store.kernels import kernel, load_bits
-from tests.oracles import crc32c, decode
+from tests.oracles import crc32c, decode, read_bits
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -174,6 +174,59 @@ def test_any_flipped_bit_of_any_record_is_found(data):
     words = encoded.words.copy()
     words[offset + data.draw(st.integers(0, length - 1))] ^= np.uint64(1) << np.uint64(data.draw(st.integers(0, 63)))
     assert first_bad_record(encoded._replace(words=words)) == row
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_flipped_bit_in_every_word_of_every_record_is_found(timed):
+    lists = random_lists([3, 0, 513, 9] + [4] * 40, bits=19, weighted=True, timed=timed, seed=4)
+    encoded = encoded_of(lists, bits=19, weighted=True, timed=timed)
+    for row, (offset, length) in enumerate(encoded.records[:, :2].tolist()):
+        for word in range(offset, offset + length):
+            flipped = np.uint64(1) << np.uint64(word * 7 % 64)
+            encoded.words[word] ^= flipped
+            assert first_bad_record(encoded) == row, word - offset
+            encoded.words[word] ^= flipped
+    assert first_bad_record(encoded) == -1
+
+
+def test_every_bit_of_a_header_is_covered():
+    encoded = encoded_of([[(1, None, None)]], bits=3)
+    for bit in range(4 * 64):
+        words = encoded.words.copy()
+        words[bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
+        assert first_bad_record(encoded._replace(words=words)) == 0, bit
+
+
+@pytest.mark.parametrize("word", [0x42415348 | 1 << 32, 0x42415347 | 2 << 32, 0x42415347])
+def test_another_magic_or_version_is_refused_even_with_the_right_checksum(word):
+    words = encoded_of([[(1, None, None)]], bits=3).words.copy()
+    words[0] = words[0] & ~np.uint64(0xFFFFFFFFFF) | np.uint64(word)
+    crc = crc32c(words[:3].tobytes() + words[4:].tobytes())
+    words[3] = words[3] & ~np.uint64(0xFFFFFFFF) | np.uint64(crc)
+    records = np.array([[0, words.size, 0, 0, 0]])
+    assert first_bad_record(blocks.Encoded(words, records)) == 0
+
+
+@pytest.mark.parametrize("bits", range(1, MAX_BITS + 1))
+def test_a_hub_of_any_width_is_one_run_in_the_arena(bits):
+    # Chunks of 512 end at a word whatever the width, so that the run is what packing the whole list gives.
+    lists = random_lists([600, 1537], bits=bits, weighted=True, timed=True, seed=bits)
+    encoded = encoded_of(lists, bits=bits, weighted=True, timed=True)
+    target = np.zeros(int(blocks.arena_words(encoded.words, encoded.records)), np.uint64)
+    table, directory = np.empty((7, 2), np.int64), np.zeros(1, np.int64)
+    used, edges = blocks.fill_arena(encoded.words, encoded.records, target, 0, 0, directory, table, 0)
+    assert (used, edges, table[0].tolist(), directory.tolist()) == (1, 2137, [0, 0], [0])
+    at = int(encoded.records[0, 1])
+    for entries in lists:
+        neighbors, weights, times = zip(*entries)
+        assert read_bits(target, at, len(entries), bits) == list(neighbors)
+        at += (len(entries) * bits + 63) // 64 + 1
+        assert target[at:].view(np.float32)[: len(entries)].tolist() == list(weights)
+        at += (len(entries) + 1) // 2
+        time_bits = max(1, (times[-1] - times[0]).bit_length())
+        assert [times[0] + value for value in read_bits(target, at, len(entries), time_bits)] == list(times)
+        at += (len(entries) * time_bits + 63) // 64 + 1
+    assert at == target.size
 
 
 @pytest.mark.parametrize(("offset", "length"), [(0, 3), (0, 10**6), (-1, 8), (10**6, 8)])
