@@ -61,7 +61,7 @@ def rows_strategy(weighted, timed):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), st.booleans(), st.booleans(), st.sampled_from([1, 2, 7, 16]))
+@given(st.data(), st.booleans(), st.booleans(), st.sampled_from([1, 2, 3, 7, 16]))
 def test_lists_are_sorted_and_of_duplicates_the_first_stays(data, weighted, timed, num_shards):
     rows = data.draw(rows_strategy(weighted, timed))
     source = IdMap.build("user", np.array(sorted({row[0] for row in rows} | {100}), np.int64), num_shards)
@@ -117,6 +117,62 @@ def test_targets_of_many_bits_take_the_way_of_the_index():
     ids = IdMap.build("page", np.arange(5000), 2)
     rows = [(i % 5000, (7 * i) % 5000, None, None) for i in range(0, 40_000, 3)]
     check(built([columns(rows)], ids, ids, bits=57), rows, ids, ids)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bits", [13, 40, 51, 52, 57])
+def test_keys_of_any_width_give_the_same_lists_at_any_number_of_threads(bits, weighted):
+    # 5000 ranks take 13 bits: with targets of 51 a key has 64 bits, with more the rows are sorted by their index.
+    random, ids = np.random.default_rng(bits), IdMap.build("page", np.arange(5000), 2)
+    src, dst = random.integers(0, 5000, (2, 150_000))
+    weight = np.arange(150_000, dtype=np.float32) if weighted else None
+    chunk = Columns(src, dst, weight)
+    expected = built([chunk], ids, ids, bits=13)
+    for threads in (1, 2, 3):
+        lists = built([chunk], ids, ids, bits=bits, threads=threads)
+        for one, other in zip(lists, expected):
+            assert (one is None and other is None) or np.array_equal(one, other)
+    assert expected.indptr[-1] == np.unique(src * 5000 + dst).size
+
+
+def test_a_pair_listed_both_ways_has_the_first_rows_weight_in_both_lists():
+    ids = IdMap.build("page", np.arange(4), 2)
+    rows = [(0, 1, 0.5, None), (2, 2, 7.0, None), (1, 0, 9.0, None), (2, 2, 8.0, None), (3, 0, 1.5, None)]
+    chunks = [columns(part).both_ways() for part in (rows[:2], rows[2:4], rows[4:])]
+    lists = built(chunks, ids, ids)
+    found = {
+        (original, int(ids.to_ids([node])[0])): weight
+        for rank, original in enumerate(ids.originals.tolist())
+        for node, weight in zip(
+            lists.neighbors[lists.indptr[rank] : lists.indptr[rank + 1]].tolist(),
+            lists.weights[lists.indptr[rank] : lists.indptr[rank + 1]].tolist(),
+        )
+    }
+    assert found == {(0, 1): 0.5, (1, 0): 0.5, (2, 2): 7.0, (3, 0): 1.5, (0, 3): 1.5}
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows_strategy(True, True) | rows_strategy(True, False), st.integers(1, 3))
+def test_lists_of_both_ways_are_their_own_transpose(rows, threads):
+    ids = IdMap.build("page", np.array(sorted({row[end] for row in rows for end in (0, 1)}), np.int64), 3)
+    lists = built([columns(rows).both_ways()], ids, ids, threads=threads)
+    sources = np.repeat(nodes_of_ranks(ids.base), np.diff(lists.indptr)).tolist()
+    none = [None] * len(sources)
+    weights, times = (none if part is None else part.tolist() for part in (lists.weights, lists.times))
+    edges = set(zip(sources, lists.neighbors.tolist(), weights, times))
+    assert len(edges) == len(sources)
+    assert {(dst, src, weight, time) for src, dst, weight, time in edges} == edges
+
+
+def test_rows_of_other_times_are_other_edges():
+    ids = IdMap.build("page", np.arange(2), 1)
+    rows = [(0, 1, 1.0, 5), (0, 1, 2.0, 4), (0, 1, 3.0, 5), (0, 0, 4.0, 4)]
+    lists = built([columns(rows)], ids, ids)
+    # By time, then node; of the two at time 5 the first row stays.
+    assert lists.indptr.tolist() == [0, 3, 3]
+    assert lists.neighbors.tolist() == [0, 1, 1]
+    assert lists.times.tolist() == [4, 4, 5]
+    assert lists.weights.tolist() == [4.0, 2.0, 1.0]
 
 
 def test_no_rows_are_empty_lists():

@@ -53,7 +53,7 @@ def test_rows_stay_in_memory_up_to_the_limit(tmp_path):
     weighted=st.booleans(),
     timed=st.booleans(),
     limit=st.sampled_from([0, 500, 2000]),
-    num_shards=st.sampled_from([1, 2, 7, 16]),
+    num_shards=st.sampled_from([1, 2, 3, 7, 16]),
 )
 def test_rows_come_back_by_shard_in_order(tmp_path_factory, sizes, weighted, timed, limit, num_shards):
     rows = spool(tmp_path_factory.mktemp("spool") / "edges", limit=limit, num_shards=num_shards)
@@ -71,6 +71,35 @@ def test_rows_come_back_by_shard_in_order(tmp_path_factory, sizes, weighted, tim
         rows.drop(shard)
         rows.drop(shard)
         assert rows_of(rows.of_shard(shard)) == []
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("timed", [False, True])
+def test_memory_and_files_hold_the_same_rows_of_a_shard_in_the_same_order(tmp_path, weighted, timed):
+    def filled(name, limit):
+        rows = spool(tmp_path / name, limit=limit, num_shards=3)
+        for low in range(0, 200, 33):
+            rows.add(chunk(low, low + 33, weighted=weighted, timed=timed))
+        return rows
+
+    kept = rows_of(filled("memory", 1 << 30).in_memory())
+    for limit in (0, 33 * 28 * 2, 33 * 28 * 6):  # each chunk goes to files, two at a time, six and the last
+        rows = filled(str(limit), limit)
+        assert rows.num_rows == 231
+        if not rows.spilled:
+            assert rows_of(rows.in_memory()) == kept
+        rows.spill()
+        for shard in range(3):
+            assert rows_of(rows.of_shard(shard)) == [row for row in kept if row[0] % 3 == shard]
+
+
+def test_no_rows_have_the_columns_of_the_others(tmp_path):
+    rows = spool(tmp_path / "spool", limit=0)
+    rows.add(chunk(0, 9, timed=False))
+    assert [None if column is None else column.dtype.name for column in rows.empty()] == [
+        "int64", "int64", "float32", None,
+    ]  # fmt: skip
+    assert all(column is None or column.size == 0 for column in rows.empty())
 
 
 def test_types_of_columns_come_back(tmp_path):
