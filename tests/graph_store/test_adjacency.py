@@ -94,6 +94,21 @@ def test_hubs_alone_together_and_between_empty_groups(make_adjacency):
     check(make_adjacency(lists), lists, 1)
 
 
+@pytest.mark.parametrize("num_shards", SHARDS)
+@pytest.mark.parametrize("timed", [False, True])
+def test_hubs_at_the_ends_of_shards_and_groups(make_adjacency, num_shards, timed):
+    degrees = ([513] + [0] * 14 + [512] + [1024, 1] + [2] * 13 + [1025]) * 3 + [0, 0, 600]
+    lists = random_lists(degrees, bits=21, seed=num_shards, weighted=True, timed=timed)
+    adjacency = make_adjacency(lists, num_shards=num_shards, weighted=True, timed=timed)
+    check(adjacency, lists, num_shards, weighted=True, timed=timed)
+
+
+def test_nodes_around_a_hub_of_all_equal_times(make_adjacency):
+    same = [(node, 1.0, -5) for node in range(700)]
+    lists = [same[:3], same, [], same[:512], same[:513]]
+    check(make_adjacency(lists, weighted=True, timed=True), lists, 1, weighted=True, timed=True)
+
+
 def test_a_group_of_sixteen_hubs(make_adjacency):
     lists = random_lists([513 + i for i in range(16)] + [2], bits=12, seed=6, weighted=True, timed=True)
     check(make_adjacency(lists, weighted=True, timed=True), lists, 1, weighted=True, timed=True)

@@ -1,5 +1,7 @@
 """Arena files: whole or not at all, and damage is found."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,6 +89,36 @@ def test_a_flipped_byte_of_the_table_or_the_tail_is_refused(path):
         path.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
         with pytest.raises(CorruptBlock, match="delete it, it is rebuilt"):
             ArenaFile(path)
+
+
+def test_an_empty_file_and_one_of_other_content_are_refused(tmp_path):
+    for content in (b"", b"GSARENA1", bytes(24), b"x" * 10_000, b"\xff" * 16 + b"GSARENA1"):
+        (tmp_path / "arena").write_bytes(content)
+        with pytest.raises(CorruptBlock, match="arena"):
+            ArenaFile(tmp_path / "arena")
+
+
+def test_what_was_appended_after_the_tail_is_refused(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(CorruptBlock, match="delete it, it is rebuilt"):
+        ArenaFile(path)
+
+
+def test_two_writers_of_a_file_leave_the_last_one_whole(path):
+    def write(value):
+        with ArenaWriter(path) as writer:
+            for _ in range(20):
+                writer.add("words", np.full(1000, value))
+
+    threads = [threading.Thread(target=write, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    file = ArenaFile(path)
+    assert file.damaged_sections() == []
+    assert np.unique(file.sections["words"]).size == 1
+    assert [entry.name for entry in path.parent.iterdir()] == ["arena"]
 
 
 @pytest.mark.parametrize("name", ["words", "bytes", "halves"])
