@@ -9,6 +9,7 @@ import numpy.typing as npt
 from mpi_runner.layout import Layout
 from mpi_runner.routing import Ids, Route, Rows, first_seen, sum_rows
 from mpi_runner.transport import Transport
+from sparse_tables.inputs import as_counts, as_gradients, as_ids
 
 if TYPE_CHECKING:
     from sparse_tables import LocalTable, TableConfig
@@ -73,7 +74,7 @@ class RemoteTable:
         RankTimeout
             If a rank does not answer before the deadline.
         """
-        wanted = _check_ids(ids)
+        wanted = as_ids(self.config, ids)
         unique, inverse = first_seen(wanted)
         route = self._route(unique)
         grouped = route.group(unique)
@@ -153,16 +154,14 @@ class RemoteTable:
 
         Raises
         ------
-        ValueError
-            If the shapes do not fit.
+        TypeError, ValueError
+            If kinds or shapes do not fit, as the local table says it.
         RankTimeout
             If a rank does not answer before the deadline.
         """
-        given = _check_ids(ids)
-        rows = _check_gradients(gradients, given.size, self.config.dim)
-        samples = np.ones(given.size, np.float32) if counts is None else np.asarray(counts, np.float32)
-        if samples.shape != given.shape:
-            raise ValueError(f"counts must be float32[{given.size}], one for each id, got shape {samples.shape}")
+        given = as_ids(self.config, ids)
+        rows = as_gradients(self.config, gradients, given.size)
+        samples = np.ones(given.size, np.float32) if counts is None else as_counts(self.config, counts, given.size)
         unique, inverse = first_seen(given)
         if inverse is not None:
             rows = sum_rows(rows, inverse, unique.size)
@@ -224,17 +223,3 @@ def _mix64(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def _split(values: Rows, parts: list[Ids]) -> list[Rows]:
     bounds = np.cumsum([0, *(part.size for part in parts)]).tolist()
     return [values[start:stop] for start, stop in pairwise(bounds)]
-
-
-def _check_ids(values: npt.ArrayLike) -> Ids:
-    ids = np.asarray(values)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise ValueError(f"ids must be int64[n], got {ids.dtype}{list(ids.shape)}")
-    return np.ascontiguousarray(ids, dtype=np.int64)
-
-
-def _check_gradients(values: npt.ArrayLike, num_rows: int, dim: int) -> Rows:
-    gradients = np.ascontiguousarray(values, dtype=np.float32)
-    if gradients.shape != (num_rows, dim):
-        raise ValueError(f"gradients must be float32[{num_rows}, {dim}], got shape {gradients.shape}")
-    return gradients

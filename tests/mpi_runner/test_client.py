@@ -31,9 +31,9 @@ def test_a_local_table_of_other_shards_is_refused() -> None:
 @pytest.mark.parametrize("bad", [np.zeros(2), np.zeros((2, 2), np.int64)])
 def test_ids_of_another_kind_or_shape_are_refused(bad: np.ndarray) -> None:
     remote = RemoteTable(LocalTable(TableConfig("rows", 2)), Transport())
-    with pytest.raises(ValueError, match=r"ids must be int64\[n\]"):
+    with pytest.raises((TypeError, ValueError), match=r"ids must be (integers|one-dimensional)"):
         remote.pull(bad)
-    with pytest.raises(ValueError, match=r"gradients must be float32\[1, 2\]"):
+    with pytest.raises(ValueError, match=r"gradients must have shape \(1, 2\)"):
         remote.push(np.array([1]), np.zeros((2, 2)))
 
 
