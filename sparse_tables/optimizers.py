@@ -118,6 +118,8 @@ def update(
                 _row_adagrad(row, state, gradient, dim, rates)
             else:
                 _adam(row, state, gradient, dim, rates, line[STEPS] + 8 * slot, corrections)
+    # The kernels above know only the address of `spare`: without this use numba would free it before they run.
+    spare[0] = 0.0
 
 
 @kernel

@@ -1,4 +1,8 @@
-"""The optimizers against torch, where it is installed, on pushes that hold every row."""
+"""The optimizers against torch, where it is installed, on pushes that hold every row; and their memory."""
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -45,3 +49,27 @@ def test_every_width_is_updated_to_its_last_column(dim):
     table.push([1, 2, 1], gradients)
     np.testing.assert_array_equal(table.pull([1, 2]), [-(gradients[0] + gradients[2]), -gradients[1]])
     np.testing.assert_array_equal(table.pull_pooled([1, 2], [0, 2])[0], -gradients.sum(axis=0))
+
+
+@pytest.mark.parametrize("dim", [64, 1024, 4096])
+def test_a_push_writes_into_no_memory_that_was_freed(dim: int) -> None:
+    # With this threshold freed pages are unmapped at once, so that touching them ends the process.
+    code = f"""
+import numpy as np
+from sparse_tables import LocalTable, TableConfig
+ids = np.concatenate([np.arange(0, 20000 if {dim} == 64 else 120, 2)] * 2)
+for optimizer in ("sgd", "adagrad", "row_adagrad", "adam"):
+    table = LocalTable(TableConfig("rows", {dim}, optimizer=optimizer, l2=1e-4), threads=2)
+    for _ in range(3):
+        table.pull(ids)
+        table.pull_pooled(ids, [0, 3, ids.size], insert=False)
+        table.push(ids, np.ones((ids.size, {dim}), np.float32), np.ones(ids.size, np.float32))
+    assert np.isfinite(table.pull(ids)).all()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "4096"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
