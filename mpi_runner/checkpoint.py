@@ -1,6 +1,7 @@
 """The checkpoint of a run: the tables of all ranks and what they belong to, one cut an epoch."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -84,6 +85,12 @@ def read(folder: RunFolder) -> dict[str, Any]:
         raise RunFolderError(f"{path} cannot be read ({error}); train again or restore it from a copy") from None
     if not isinstance(current, dict) or current.get("format") != FORMAT:
         raise RunFolderError(f"{path} is no checkpoint of format {FORMAT}, the one this version reads")
+    name, tables = current.get("folder"), current.get("tables")
+    named = isinstance(name, str) and re.fullmatch(r"epoch-\d+", name)
+    if not (named and isinstance(tables, list) and all(isinstance(table, str) for table in tables)):
+        raise RunFolderError(
+            f"{path} is damaged: it names no folder or no tables; train again or restore it from a copy"
+        )
     return current
 
 

@@ -77,7 +77,7 @@ def train(config: str, ranks: int | None, as_json: bool) -> None:
 @click.option(
     "-k",
     "ks",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 10_000),
     multiple=True,
     help="Length of the ranking; may be repeated.  [default: train.k of the run]",
 )
@@ -104,7 +104,7 @@ def evaluate(run: str, ks: tuple[int, ...], as_json: bool) -> None:
 @group.command()
 @click.argument("run", type=click.Path())
 @click.option("--ids", required=True, help="User ids, separated by commas.")
-@click.option("-k", default=20, show_default=True, type=click.IntRange(1), help="Items for each user.")
+@click.option("-k", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Items for each user.")
 @click.option("--include-seen", is_flag=True, help="Also items that the user has in the training edges.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def recommend(run: str, ids: str, k: int, include_seen: bool, as_json: bool) -> None:

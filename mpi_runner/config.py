@@ -69,7 +69,7 @@ class TrainConfig(Struct, frozen=True, forbid_unknown_fields=True):
     similarity: Literal["dot", "cosine"] = "dot"
     l2_per: Literal["sample", "row"] = "sample"
     evaluate_every: NotNegative = 1
-    k: Positive = 20
+    k: Annotated[int, Meta(ge=1, le=10_000)] = 20
 
 
 class RunConfig(Struct, frozen=True, forbid_unknown_fields=True):

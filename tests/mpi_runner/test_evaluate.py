@@ -104,6 +104,9 @@ def test_a_damaged_checkpoint_is_refused_by_name(gossamer, run: Path, tmp_path: 
     assert str(shard) in fail(gossamer, 1, "evaluate", copy)
     (copy / "checkpoint" / "current.json").write_text("{")
     assert "current.json" in fail(gossamer, 1, "evaluate", copy)
+    for damaged in ('{"format":1}', '{"format":1,"folder":"../..","tables":["item"]}'):
+        (copy / "checkpoint" / "current.json").write_text(damaged)
+        assert "is damaged: it names no folder or no tables" in fail(gossamer, 1, "evaluate", copy)
     (copy / "checkpoint" / "current.json").unlink()
     assert "has no checkpoint" in fail(gossamer, 1, "evaluate", copy)
 
