@@ -4,19 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from graph_store.blocks import (
-    DEGREE_MASK,
-    DELTA_BITS,
-    FLAG_WEIGHTS,
-    GROUP_BITS,
-    GROUP_NODES,
-    HEADER_WORDS,
-    HUB_MARK,
-    bit_mask,
-    unpack,
-    words_of,
-)
+from graph_store.blocks import DEGREE_MASK, DELTA_BITS, FLAG_WEIGHTS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_MARK
 from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
+from graph_store.packing import bit_mask, unpack, words_of
 
 LOOK_AHEAD = 64
 

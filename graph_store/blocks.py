@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.kernels import kernel
+from graph_store.packing import CRC_TABLES, bit_length, crc32c, pack, words_of
 
 MAGIC = 0x42415347  # "GSAB"
 VERSION = 1
@@ -56,43 +57,6 @@ class Encoded(NamedTuple):
     records: np.ndarray
 
 
-def crc32c_tables() -> np.ndarray:
-    """Return uint32[8, 256], the tables of slicing-by-8 for the polynomial of Castagnoli (RFC 3720, appendix B)."""
-    tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        tables[0, byte] = value
-    for row in range(1, 8):
-        previous = tables[row - 1]
-        tables[row] = (previous >> 8) ^ tables[0][previous & 0xFF]
-    return tables
-
-
-CRC_TABLES = crc32c_tables()
-
-
-@kernel
-def crc32c(words: np.ndarray, start: int, stop: int, crc: int, tables: np.ndarray) -> np.uint32:
-    """Continue the crc32c `crc` (0 to begin) over `words[start:stop]`, eight bytes a step."""
-    low32, byte = np.uint64(0xFFFFFFFF), np.uint64(0xFF)
-    value = np.uint64(crc) ^ low32
-    for i in range(start, stop):
-        word = words[i] ^ value
-        value = np.uint64(
-            tables[7, word & byte]
-            ^ tables[6, (word >> np.uint64(8)) & byte]
-            ^ tables[5, (word >> np.uint64(16)) & byte]
-            ^ tables[4, (word >> np.uint64(24)) & byte]
-            ^ tables[3, (word >> np.uint64(32)) & byte]
-            ^ tables[2, (word >> np.uint64(40)) & byte]
-            ^ tables[1, (word >> np.uint64(48)) & byte]
-            ^ tables[0, word >> np.uint64(56)]
-        )
-    return np.uint32(value ^ low32)
-
-
 @kernel
 def record_crc(words: np.ndarray, start: int, length: int, tables: np.ndarray) -> np.uint32:
     """Return the crc32c of a record's words, its word 3 (which holds the crc) left out."""
@@ -101,48 +65,7 @@ def record_crc(words: np.ndarray, start: int, length: int, tables: np.ndarray) -
 
 
 @kernel
-def bit_length(value: int) -> int:
-    """Return the number of bits of a value, at least 1; a negative one (a span past int64) takes 64."""
-    if value < 0:
-        return 64
-    bits = 1
-    while bits < 63 and value >> bits:
-        bits += 1
-    return bits
-
-
-@kernel
-def words_of(count: int, bits: int) -> int:
-    """Return the words that `count` values of `bits` bits fill, without a guard."""
-    return (count * bits + 63) >> 6
-
-
-@kernel
-def pack(words: np.ndarray, bit: int, value: int) -> None:
-    """Or a value into the zeroed bits from `bit` on; the next word must exist."""
-    word, shift = bit >> 6, np.uint64(bit & 63)
-    words[word] |= np.uint64(value) << shift
-    if shift:
-        words[word + 1] |= np.uint64(value) >> (np.uint64(64) - shift)
-
-
-@kernel
-def unpack(words: np.ndarray, bit: int, mask: np.uint64) -> np.uint64:
-    """Return the value under `mask` at `bit`; reads the next word as well (the guard)."""
-    word, shift = bit >> 6, np.uint64(bit & 63)
-    low = words[word] >> shift
-    high = (words[word + 1] << np.uint64(1)) << (np.uint64(63) - shift)
-    return (low | high) & mask
-
-
-@kernel
-def bit_mask(bits: int) -> np.uint64:
-    """Return a mask of the low `bits` bits, 1 to 64."""
-    return ~np.uint64(0) >> np.uint64(64 - bits)
-
-
-@kernel
-def _plan(indptr: np.ndarray, first: int, bits: int) -> np.ndarray:
+def _plan(indptr: np.ndarray, bits: int) -> np.ndarray:
     """Cut nodes into blocks: int64[b + 1, 2] rows of (first node, whether it holds a hub); a last row ends it."""
     num_nodes = indptr.size - 1
     plan = np.empty(((num_nodes >> GROUP_BITS) + 2, 2), np.int64)
@@ -189,7 +112,7 @@ def _time_span(times: np.ndarray, start: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
-def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base, guard):
+def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base):
     """Write neighbours, weights and times of edges `start…stop` from word `at` on, and return the word behind them."""
     neighbors, weights, times = edges
     size = stop - start
@@ -197,7 +120,7 @@ def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base
     for i in range(start, stop):
         pack(words, bit, neighbors[i])
         bit += bits
-    at += words_of(size, bits) + guard
+    at += words_of(size, bits)
     if weighted:
         for i in range(size):
             raw = np.uint64(weights[start + i])
@@ -209,7 +132,7 @@ def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base
         for i in range(start, stop):
             pack(words, bit, times[i] - time_base)
             bit += time_bits
-        at += 1 + words_of(size, time_bits) + guard
+        at += 1 + words_of(size, time_bits)
     return at
 
 
@@ -312,7 +235,7 @@ def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tab
             _header(words, at, flags | FLAG_CHUNK, bits, time_bits)
             words[at + 1] = np.uint64(first + i)
             words[at + 2] = np.uint64(chunk) | np.uint64(high - low) << np.uint64(32)
-            behind = _payload(words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base, 0)
+            behind = _payload(words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base)
             _seal(words, at, behind - at, tables)
             records[count, 0], records[count, 1] = at, behind - at
             records[count, 2], records[count, 3], records[count, 4] = first + node, ordinal, chunk
@@ -364,7 +287,7 @@ def encode(
         raise ValueError(f"bits must be 1 to {MAX_BITS}, got {bits}")
     num_nodes, num_edges = indptr.size - 1, neighbors.size
     flags = (FLAG_WEIGHTS if weights is not None else 0) | (FLAG_TIMES if times is not None else 0)
-    plan = _plan(indptr, first, bits)
+    plan = _plan(indptr, bits)
     degrees = np.diff(indptr)
     chunks = int(((degrees[degrees > HUB_EDGES] + HUB_EDGES - 1) // HUB_EDGES).sum())
     num_records = plan.shape[0] - 1 + chunks

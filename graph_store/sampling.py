@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
-from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES, bit_length, bit_mask
+from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
 from graph_store.draws import NEIGHBORS, draw, key_of, mixed
 from graph_store.kernels import kernel, load_bits, mix64, prefetch, run_ranges
+from graph_store.packing import bit_length, bit_mask
 
 
 @kernel

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from rocksdict import AccessType, DBCompressionType, IngestExternalFileOptions, Options, Rdict, SstFileWriter
 
-from graph_store.blocks import CRC_TABLES, Encoded, crc32c
+from graph_store.blocks import Encoded
 from graph_store.errors import CorruptBlock
+from graph_store.packing import CRC_TABLES, crc32c
 
 ID_MAGIC, ID_VERSION = 0x44495347, 1  # "GSID"
 FAMILIES = ("adj", "delta", "feat", "ids", "meta")

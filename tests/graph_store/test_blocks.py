@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store import blocks
-from graph_store.blocks import CRC_TABLES, MAX_BITS, bit_length, bit_mask, encode, first_bad_record, pack, unpack
+from graph_store import blocks, packing
+from graph_store.blocks import MAX_BITS, encode, first_bad_record
 from graph_store.kernels import kernel, load_bits
+from graph_store.packing import CRC_TABLES, bit_length, bit_mask, pack, unpack
 from tests.oracles import crc32c, decode, read_bits
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -20,7 +21,7 @@ def loaded(words, bit, mask):
 
 def crc_of(data):
     words = np.frombuffer(data, np.uint64)
-    return int(blocks.crc32c(words, 0, words.size, np.uint32(0), CRC_TABLES))
+    return int(packing.crc32c(words, 0, words.size, np.uint32(0), CRC_TABLES))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,8 @@ def test_crc32c_of_the_digits_one_to_nine_is_the_check_value_of_its_catalogue():
 def test_crc32c_may_be_computed_in_parts(values, cut):
     words = np.array(values, np.uint64)
     cut = min(cut, words.size)
-    first = blocks.crc32c(words, 0, cut, np.uint32(0), CRC_TABLES)
-    assert int(blocks.crc32c(words, cut, words.size, np.uint32(first), CRC_TABLES)) == crc32c(words.tobytes())
+    first = packing.crc32c(words, 0, cut, np.uint32(0), CRC_TABLES)
+    assert int(packing.crc32c(words, cut, words.size, np.uint32(first), CRC_TABLES)) == crc32c(words.tobytes())
 
 
 @pytest.mark.parametrize("bits", range(1, 65))
