@@ -82,7 +82,9 @@ def _table(rows: Sequence[Sequence[object]]) -> None:
 @click.option("--id-type", metavar="integer|string", help="Type of the ids of both ends.  [default: integer]")
 @click.option("--reverse", is_flag=True, help="Also store the opposite type, dst:rev_relation:src.")
 @click.option("--undirected", is_flag=True, help="Count each pair once, store it both ways (one node type).")
-@click.option("--shards", default=16, show_default=True, type=click.IntRange(1, 65_536), help="Shards of the new store.")
+@click.option(
+    "--shards", default=16, show_default=True, type=click.IntRange(1, 65_536), help="Shards of the new store."
+)
 @click.option("--memory", default="2GiB", show_default=True, type=Bytes(), help="Memory for rows and sorting.")
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there, once the new one is whole.")
