@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from graph_store.edge_batch import EdgeBatch, Field, check_text, fault, shown
 from graph_store.errors import BadInput
 from graph_store.read_ahead import in_order
+from graph_store.row_batch import EdgeBatch, Field, fault, shown
 from graph_store.schema import NodeType
 from graph_store.text_blocks import BLOCK_BYTES, TextBlock, TextFile
+from graph_store.text_cells import check_text
 from graph_store.text_layout import TextLayout
 
 _SPACES = b" \t\r\n"

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from graph_store.edge_batch import EdgeBatch, Field, check_text, fault, shown
 from graph_store.errors import BadInput
 from graph_store.read_ahead import in_order
+from graph_store.row_batch import EdgeBatch, Field, fault, shown
 from graph_store.text_blocks import QuotedRows, TextBlock, last_line_end, row_blocks
+from graph_store.text_cells import check_text
 from graph_store.text_layout import TextLayout
 
 _BLANKS = re.compile(rb"[ \t]+")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from graph_store.edge_batch import BATCH_ROWS, INT64_MAX, EdgeBatch, Field, fault, shown
+from graph_store.row_batch import BATCH_ROWS, INT64_MAX, EdgeBatch, Field, fault, shown
 from graph_store.errors import BadInput
 from graph_store.read_ahead import in_order
 from graph_store.schema import EdgeSource, NodeType, nearest

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from graph_store.edge_batch import EdgeBatch
+from graph_store.row_batch import EdgeBatch
 from graph_store.errors import BadInput
 from graph_store.schema import EdgeSource, NodeType
 

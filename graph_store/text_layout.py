@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from graph_store.edge_batch import Field, shown
 from graph_store.errors import BadInput
+from graph_store.row_batch import Field, shown
 from graph_store.schema import EdgeSource, NodeType, nearest
 from graph_store.text_blocks import QuotedRows, TextFile
 

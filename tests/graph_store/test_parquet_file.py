@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graph_store import parquet_file
-from graph_store.edge_batch import BATCH_ROWS
+from graph_store.row_batch import BATCH_ROWS
 from graph_store.errors import BadInput
 from graph_store.readers import describe, read_edges, source_bytes
 from graph_store.schema import EdgeSource, NodeType
