@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from graph_store.blocks import DEGREE_MASK, DELTA_BITS, FLAG_WEIGHTS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_MARK
+from graph_store.blocks import (
+    DEGREE_MASK,
+    DELTA_BITS,
+    FLAG_EDGE_IDS,
+    FLAG_WEIGHTS,
+    GROUP_BITS,
+    GROUP_NODES,
+    HEADER_WORDS,
+    HUB_MARK,
+    MAX_EDGE_ID,
+)
 from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
 from graph_store.packing import bit_mask, unpack, words_of
 
@@ -51,25 +61,37 @@ def locate(words, words32, entry, mark):
 
 @kernel
 def locate_extra(words, words32, entry, degree, bit, bits, start):
-    """Find what goes with a located list: (word of the first weight, bit of the first time, bits a time, base)."""
+    """Find what goes with a located list.
+
+    Returns (word of the first weight, bit of the first time, bits a time, base of times, bit of the first edge id, bits
+    an edge id, base of edge ids).
+    """
     block = entry >> DELTA_BITS
-    weighted = (words[block] >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS) != 0
+    flags = words[block] >> np.uint64(40)
     if start < 0:
         head = -1 - start
         section = (bit >> 6) + words_of(degree, bits) + 1
-        weight = section * 2
-        if weighted:
-            section += (degree + 1) >> 1
-        return weight, section << 6, np.int64(words[head + 2]), np.int64(words[head + 3])
-    stored = np.int64(words32[block * 2 + 5])
-    section = ((bit - start * bits) >> 6) + words_of(stored, bits) + 1
-    weight = section * 2 + start
-    if weighted:
+        stored, first, widths = degree, 0, np.int64(words[head + 2])
+        time_bits, base, time_at = widths & 0xFF, np.int64(words[head + 3]), 0
+    else:
+        section = ((bit - start * bits) >> 6) + words_of(np.int64(words32[block * 2 + 5]), bits) + 1
+        stored, first = np.int64(words32[block * 2 + 5]), start
+        time_bits, base, time_at = np.int64(words[block] >> np.uint64(56)), 0, 1
+    weight = section * 2 + first
+    if flags & np.uint64(FLAG_WEIGHTS):
         section += (stored + 1) >> 1
-    time_bits = np.int64(words[block] >> np.uint64(56))
-    if time_bits == 0:
-        return weight, 0, 0, 0
-    return weight, ((section + 1) << 6) + start * time_bits, time_bits, np.int64(words[section])
+    time_bit = 0
+    if time_bits:
+        if time_at:
+            base = np.int64(words[section])
+        time_bit = ((section + time_at) << 6) + first * time_bits
+        section += time_at + words_of(stored, time_bits) + 1
+    id_bit, id_bits, id_base = 0, 0, 0
+    if flags & np.uint64(FLAG_EDGE_IDS) and stored:
+        id_bits = np.int64(words[section] >> np.uint64(56))
+        id_base = np.int64(words[section] & np.uint64(MAX_EDGE_ID))
+        id_bit = ((section + 1) << 6) + first * id_bits
+    return weight, time_bit, time_bits, base, id_bit, id_bits, id_base
 
 
 @kernel
@@ -110,15 +132,18 @@ def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop)
 
 
 @kernel
-def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, times, start, stop):
+def _lists(words, words32, directory, group_base, nodes, indptr, out, columns, start, stop):
+    weights, times, edge_ids = columns
     floats = words32.view(np.float32)
     for i in range(start, stop):
         entry = entry_of(nodes[i], directory, group_base)
         degree, bit, bits, first = locate(words, words32, entry, node_mark(nodes[i], entry, group_base))
-        weight, time_bit, time_bits, base = 0, 0, 0, 0
-        if weights.size or times.size:
-            weight, time_bit, time_bits, base = locate_extra(words, words32, entry, degree, bit, bits, first)
-        mask, time_mask = bit_mask(bits), bit_mask(max(time_bits, 1))
+        weight, time_bit, time_bits, base, id_bit, id_bits, id_base = 0, 0, 0, 0, 0, 0, 0
+        if weights.size or times.size or edge_ids.size:
+            weight, time_bit, time_bits, base, id_bit, id_bits, id_base = locate_extra(
+                words, words32, entry, degree, bit, bits, first
+            )
+        mask, time_mask, id_mask = bit_mask(bits), bit_mask(max(time_bits, 1)), bit_mask(max(id_bits, 1))
         to = indptr[i]
         for j in range(min(degree, indptr[i + 1] - to)):
             out[to + j] = np.int64(unpack(words, bit + j * bits, mask))
@@ -126,6 +151,8 @@ def _lists(words, words32, directory, group_base, nodes, indptr, out, weights, t
                 weights[to + j] = floats[weight + j]
             if times.size:
                 times[to + j] = base + np.int64(unpack(words, time_bit + j * time_bits, time_mask))
+            if edge_ids.size:
+                edge_ids[to + j] = id_base + np.int64(unpack(words, id_bit + j * id_bits, id_mask))
 
 
 @kernel
@@ -161,17 +188,17 @@ def _has_edges(words, words32, directory, group_base, sources, targets, by_time,
 
 @kernel
 def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):
-    num_shards, num_blocks = shard_starts.size - 1, blocks.size // 2
+    num_shards, num_blocks = shard_starts.size - 1, blocks.size // 3
     for i in range(start, stop):
         low, high = 0, num_blocks
         while high - low > 1:  # the last block whose first edge is not behind the position
             middle = (low + high) >> 1
-            if blocks[2 * middle + 1] <= positions[i]:
+            if blocks[3 * middle + 1] <= positions[i]:
                 low = middle
             else:
                 high = middle
         shard = np.searchsorted(shard_starts, low, side="right") - 1
-        block, left = blocks[2 * low], positions[i] - blocks[2 * low + 1]
+        block, left = blocks[3 * low], positions[i] - blocks[3 * low + 1] + blocks[3 * low + 2]
         num_nodes = np.int64(words32[block * 2 + 4])
         marks = (block + HEADER_WORDS) * 2
         node = np.int64(0)
@@ -203,10 +230,19 @@ class Adjacency:
     ----------
     num_edges : int
         Stored entries; an undirected edge between two nodes is stored at both.
-    weighted, timed : bool
+    weighted, timed, numbered : bool
+        Whether each edge has a weight, a time, an edge id.
     """
 
-    def __init__(self, sections: Mapping[str, np.ndarray], *, weighted: bool, timed: bool, threads: int | None) -> None:
+    def __init__(
+        self,
+        sections: Mapping[str, np.ndarray],
+        *,
+        weighted: bool,
+        timed: bool,
+        threads: int | None,
+        numbered: bool = False,
+    ) -> None:
         self.words = sections["words"]
         self.words32 = self.words.view(np.uint32)
         self.directory = sections["directory"]
@@ -215,7 +251,7 @@ class Adjacency:
         self._shard_starts = sections["shard_starts"]
         self.counts = sections["counts"]
         self.num_edges = int(sections["num_edges"][0])
-        self.weighted, self.timed = weighted, timed
+        self.weighted, self.timed, self.numbered = weighted, timed, numbered
         self._threads = threads
 
     @property
@@ -254,21 +290,31 @@ class Adjacency:
         self, nodes: np.ndarray, *, extras: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return `indptr`, neighbours and, with `extras`, weights float32[m] and times int64[m] (None where none)."""
+        return self.columns(nodes, weights=extras, times=extras)[:4]
+
+    def columns(
+        self, nodes: np.ndarray, *, weights: bool = True, times: bool = True, edge_ids: bool = True
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Return `indptr` int64[n + 1], neighbour nodes int64[m], weights float32[m], times and edge ids int64[m].
+
+        A column that is not asked for, or that the edge type has not, is None.
+        """
         nodes = self.check_nodes(nodes)
         indptr = np.zeros(nodes.size + 1, np.int64)
         np.cumsum(self.degrees(nodes), out=indptr[1:])
         size = int(indptr[-1])
         neighbors = np.empty(size, np.int64)
-        weights = np.empty(size if extras and self.weighted else 0, np.float32)
-        times = np.empty(size if extras and self.timed else 0, np.int64)
+        wanted = weights and self.weighted, times and self.timed, edge_ids and self.numbered
+        kinds = np.float32, np.int64, np.int64
+        found = tuple(np.empty(size if want else 0, kind) for want, kind in zip(wanted, kinds))
         run_ranges(
-            lambda start, stop: _lists(*self.arrays, nodes, indptr, neighbors, weights, times, start, stop),
+            lambda start, stop: _lists(*self.arrays, nodes, indptr, neighbors, found, start, stop),
             nodes.size,
             threads=self._threads,
             grain=1 << 10,
         )
-        wanted = extras and self.weighted, extras and self.timed
-        return indptr, neighbors, weights if wanted[0] else None, times if wanted[1] else None
+        first, second, third = (column if want else None for column, want in zip(found, wanted))
+        return indptr, neighbors, first, second, third
 
     def has_edges(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return bool[n], whether each edge `sources[i]` → `targets[i]` (int64 nodes) is stored."""

@@ -12,15 +12,16 @@ word    content of a record (a block or a chunk of a hub)
 2       nodes in the block, or the chunk's number (32); edges stored in the record (32)
 3       crc32c of all other words of the record (32); words in the record (32)
 4…      block: `indptr` of 32-bit numbers (bit 31 marks a hub), then 4 words a hub: degree, offset of its
-        run in the arena from the start of the block, bits a time, first time
-…       neighbours at fixed bit width, a guard word; weights (float32); first time, times, a guard word
+        run in the arena from the start of the block, bits a time (8) and an edge id (8), first time
+…       neighbours at fixed bit width, a guard word; weights (float32); first time, times, a guard word;
+        lowest edge id (56) and bits an edge id (8), edge ids, a guard word
 ======  =======================================================================================
 
 A full chunk holds 512 neighbours, so its payload ends at a word: chunks without their headers, one after the other,
 are one run of packed neighbours, and neighbour j of a hub is found as directly as that of any other node.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,9 @@ from graph_store.kernels import kernel
 from graph_store.packing import CRC_TABLES, bit_length, crc32c, pack, words_of
 
 MAGIC = 0x42415347  # "GSAB"
-VERSION = 1
-FLAG_WEIGHTS, FLAG_TIMES, FLAG_HUBS, FLAG_CHUNK = 1, 2, 4, 8
+VERSION = 2
+FLAG_WEIGHTS, FLAG_TIMES, FLAG_HUBS, FLAG_CHUNK, FLAG_EDGE_IDS = 1, 2, 4, 8, 16
+COLUMN_FLAGS = FLAG_WEIGHTS | FLAG_TIMES | FLAG_EDGE_IDS
 GROUP_BITS = 4
 GROUP_NODES = 1 << GROUP_BITS
 HUB_EDGES = 512
@@ -41,6 +43,8 @@ DEGREE_MASK = np.uint32((1 << 31) - 1)
 # A directory entry is the block's word offset (56 bits) and the group's number within its block (8 bits).
 DELTA_BITS = 8
 MAX_BITS = 57
+# An edge id shares a word with the bits of its record.
+MAX_EDGE_ID = (1 << 56) - 1
 
 RECORD_FIELDS = ("offset", "words", "first", "ordinal", "chunk")
 
@@ -103,18 +107,18 @@ def _seal(words: np.ndarray, at: int, length: int, tables: np.ndarray) -> None:
 
 
 @kernel
-def _time_span(times: np.ndarray, start: int, stop: int) -> tuple[int, int]:
-    """Return the first time and the bits that the others need above it."""
-    low, high = times[start], times[start]
+def _span(values: np.ndarray, start: int, stop: int) -> tuple[int, int]:
+    """Return the lowest value and the bits that the others need above it."""
+    low, high = values[start], values[start]
     for i in range(start, stop):
-        low, high = min(low, times[i]), max(high, times[i])
+        low, high = min(low, values[i]), max(high, values[i])
     return low, bit_length(high - low)
 
 
 @kernel
-def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base):
-    """Write neighbours, weights and times of edges `start…stop` from word `at` on, and return the word behind them."""
-    neighbors, weights, times = edges
+def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base, id_bits, id_base):
+    """Write neighbours and columns of edges `start…stop` from word `at` on, and return the word behind them."""
+    neighbors, weights, times, edge_ids = edges
     size = stop - start
     bit = at << 6
     for i in range(start, stop):
@@ -133,25 +137,34 @@ def _payload(words, at, edges, start, stop, bits, weighted, time_bits, time_base
             pack(words, bit, times[i] - time_base)
             bit += time_bits
         at += 1 + words_of(size, time_bits)
+    if id_bits:
+        words[at] = np.uint64(id_base) | np.uint64(id_bits) << np.uint64(56)
+        bit = (at + 1) << 6
+        for i in range(start, stop):
+            pack(words, bit, edge_ids[i] - id_base)
+            bit += id_bits
+        at += 1 + words_of(size, id_bits)
     return at
 
 
 @kernel
-def _run_words(degree: int, bits: int, weighted: bool, time_bits: int) -> int:
+def _run_words(degree: int, bits: int, weighted: bool, time_bits: int, id_bits: int) -> int:
     """Return the words of a hub's run in the arena."""
     total = words_of(degree, bits) + 1
     if weighted:
         total += (degree + 1) >> 1
     if time_bits:
         total += words_of(degree, time_bits) + 1
+    if id_bits:
+        total += words_of(degree, id_bits) + 2
     return total
 
 
 @kernel
 def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):
     """Write one block without its hubs' chunks; returns (next word, records)."""
-    times = edges[2]
-    weighted, timed = (flags & FLAG_WEIGHTS) != 0, (flags & FLAG_TIMES) != 0
+    times, edge_ids = edges[2], edges[3]
+    weighted, timed, numbered = (flags & FLAG_WEIGHTS) != 0, (flags & FLAG_TIMES) != 0, (flags & FLAG_EDGE_IDS) != 0
     num_nodes, origin = stop - node, at
     indptr_at, heads = at + HEADER_WORDS, at + HEADER_WORDS + ((num_nodes + 2) >> 1)
     num_heads, stored = 0, 0
@@ -166,23 +179,30 @@ def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tabl
                 stored += degree
         words[indptr_at + (i >> 1)] |= mark << np.uint64(32 * (i & 1))
     body = heads + 4 * num_heads
-    base, time_bits = 0, 0
+    base, time_bits, id_base, id_bits = 0, 0, 0, 0
     if timed and stored:
-        base, time_bits = _time_span(times, indptr[node], indptr[stop])
+        base, time_bits = _span(times, indptr[node], indptr[stop])
+    if numbered and stored:
+        id_base, id_bits = _span(edge_ids, indptr[node], indptr[stop])
     _header(words, at, flags, bits, time_bits)
     words[at + 1] = np.uint64(first + node)
     words[at + 2] = np.uint64(num_nodes) | np.uint64(stored) << np.uint64(32)
-    end = _block_payload(words, body, indptr, edges, node, stop, stored, bits, weighted, time_bits, base)
+    end = _block_payload(
+        words, body, indptr, edges, node, stop, stored, bits, weighted, time_bits, base, id_bits, id_base
+    )
     run, head = end - origin, heads
     for i in range(node, stop):
         degree = indptr[i + 1] - indptr[i]
         if degree > HUB_EDGES:
             words[head], words[head + 1] = np.uint64(degree), np.uint64(run)
-            hub_bits, hub_base = 0, 0
+            hub_bits, hub_base, hub_id_bits = 0, 0, 0
             if timed:
-                hub_base, hub_bits = _time_span(times, indptr[i], indptr[i + 1])
-            words[head + 2], words[head + 3] = np.uint64(hub_bits), np.uint64(hub_base)
-            run += _run_words(degree, bits, weighted, hub_bits)
+                hub_base, hub_bits = _span(times, indptr[i], indptr[i + 1])
+            if numbered:
+                _, hub_id_bits = _span(edge_ids, indptr[i], indptr[i + 1])
+            words[head + 2] = np.uint64(hub_bits) | np.uint64(hub_id_bits) << np.uint64(8)
+            words[head + 3] = np.uint64(hub_base)
+            run += _run_words(degree, bits, weighted, hub_bits, hub_id_bits)
             head += 4
     _seal(words, origin, end - origin, tables)
     records[count, 0], records[count, 1] = origin, end - origin
@@ -191,12 +211,14 @@ def _encode_block(words, at, indptr, edges, node, stop, first, bits, flags, tabl
 
 
 @kernel
-def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted, time_bits, base):
+def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted, time_bits, base, id_bits, id_base):
     """Write the payload of a block's small nodes (the hubs' edges lie in chunks)."""
-    neighbors, weights, times = edges
+    neighbors, weights, times, edge_ids = edges
     bit, weight_at = at << 6, at + words_of(stored, bits) + 1
     time_at = weight_at + ((stored + 1) >> 1 if weighted else 0)
     time_bit = (time_at + 1) << 6
+    id_at = time_at + (2 + words_of(stored, time_bits) if time_bits else 0)
+    id_bit = (id_at + 1) << 6
     j = 0
     for i in range(node, stop):
         if indptr[i + 1] - indptr[i] > HUB_EDGES:
@@ -209,33 +231,41 @@ def _block_payload(words, at, indptr, edges, node, stop, stored, bits, weighted,
             if time_bits:
                 pack(words, time_bit, times[k] - base)
                 time_bit += time_bits
+            if id_bits:
+                pack(words, id_bit, edge_ids[k] - id_base)
+                id_bit += id_bits
             j += 1
     if time_bits:
         words[time_at] = np.uint64(base)
-        return time_at + 2 + words_of(stored, time_bits)
-    return time_at
+    if id_bits:
+        words[id_at] = np.uint64(id_base) | np.uint64(id_bits) << np.uint64(56)
+        return id_at + 2 + words_of(stored, id_bits)
+    return id_at
 
 
 @kernel
 def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tables, records, count):
     """Write the chunks of a block's hubs; returns (next word, records)."""
-    times = edges[2]
+    times, edge_ids = edges[2], edges[3]
     ordinal = 0
     for i in range(node, stop):
         start, end = indptr[i], indptr[i + 1]
         if end - start <= HUB_EDGES:
             continue
         ordinal += 1
-        base, time_bits = 0, 0
+        base, time_bits, id_base, id_bits = 0, 0, 0, 0
         if flags & FLAG_TIMES:
-            base, time_bits = _time_span(times, start, end)
+            base, time_bits = _span(times, start, end)
+        if flags & FLAG_EDGE_IDS:
+            id_base, id_bits = _span(edge_ids, start, end)
         for chunk in range((end - start + HUB_EDGES - 1) // HUB_EDGES):
             low = start + chunk * HUB_EDGES
             high = min(low + HUB_EDGES, end)
             _header(words, at, flags | FLAG_CHUNK, bits, time_bits)
             words[at + 1] = np.uint64(first + i)
             words[at + 2] = np.uint64(chunk) | np.uint64(high - low) << np.uint64(32)
-            behind = _payload(words, at + 4, edges, low, high, bits, (flags & FLAG_WEIGHTS) != 0, time_bits, base)
+            weighted = (flags & FLAG_WEIGHTS) != 0
+            behind = _payload(words, at + 4, edges, low, high, bits, weighted, time_bits, base, id_bits, id_base)
             _seal(words, at, behind - at, tables)
             records[count, 0], records[count, 1] = at, behind - at
             records[count, 2], records[count, 3], records[count, 4] = first + node, ordinal, chunk
@@ -244,10 +274,10 @@ def _encode_chunks(words, at, indptr, edges, node, stop, first, bits, flags, tab
 
 
 @kernel
-def _encode(indptr, edges, first, bits, flags, plan, words, records, tables):
+def _encode(indptr, edges, firsts, bits, flags, plan, words, records, tables):
     at, count = 0, 0
     for block in range(plan.shape[0] - 1):
-        node, stop = plan[block, 0], plan[block + 1, 0]
+        node, stop, first = plan[block, 0], plan[block + 1, 0], firsts[block]
         own = flags | FLAG_HUBS if plan[block, 1] else flags
         at, count = _encode_block(words, at, indptr, edges, node, stop, first, bits, own, tables, records, count)
         if plan[block, 1]:
@@ -260,6 +290,7 @@ def encode(
     neighbors: np.ndarray,
     weights: np.ndarray | None = None,
     times: np.ndarray | None = None,
+    edge_ids: np.ndarray | None = None,
     *,
     first: int = 0,
     bits: int,
@@ -275,6 +306,8 @@ def encode(
     weights : float32[m], optional
     times : int64[m], optional
         Within a node ascending.
+    edge_ids : int64[m], optional
+        0 … 2^56 − 1: which row of the edge features goes with each edge.
     bits : int
         Bits of a neighbour, 1 to 57: the sampler reads one with a single unaligned load.
 
@@ -285,27 +318,72 @@ def encode(
     """
     if not 1 <= bits <= MAX_BITS:
         raise ValueError(f"bits must be 1 to {MAX_BITS}, got {bits}")
-    num_nodes, num_edges = indptr.size - 1, neighbors.size
-    flags = (FLAG_WEIGHTS if weights is not None else 0) | (FLAG_TIMES if times is not None else 0)
-    plan = _plan(indptr, bits)
+    flags = _flags(weights, times, edge_ids)
+    return _encoded(indptr, _columns(neighbors, weights, times, edge_ids), flags, _plan(indptr, bits), first, bits)
+
+
+def encode_groups(
+    groups: np.ndarray,
+    indptr: np.ndarray,
+    neighbors: np.ndarray,
+    weights: np.ndarray | None = None,
+    times: np.ndarray | None = None,
+    edge_ids: np.ndarray | None = None,
+    *,
+    sizes: np.ndarray,
+    bits: int,
+) -> Encoded:
+    """Pack the lists of some groups of 16 local ids, a block each; the arguments are those of `encode`.
+
+    Parameters
+    ----------
+    groups, sizes : int64[g]
+        Which groups, and how many nodes each has: 16, or fewer at the end of a shard. The lists follow each other.
+    """
+    starts = np.zeros(groups.size + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    hubs = np.zeros(groups.size + 1, np.int64)
+    if groups.size:
+        hubs[:-1] = np.maximum.reduceat(np.diff(indptr), starts[:-1]) > HUB_EDGES
+    plan = np.stack([starts, hubs], axis=1)
+    columns = _columns(neighbors, weights, times, edge_ids)
+    return _encoded(indptr, columns, _flags(weights, times, edge_ids), plan, groups * GROUP_NODES - starts[:-1], bits)
+
+
+def _flags(weights: np.ndarray | None, times: np.ndarray | None, edge_ids: np.ndarray | None) -> int:
+    has = (weights is not None, FLAG_WEIGHTS), (times is not None, FLAG_TIMES), (edge_ids is not None, FLAG_EDGE_IDS)
+    return sum(flag for given, flag in has if given)
+
+
+def _columns(
+    neighbors: np.ndarray, weights: np.ndarray | None, times: np.ndarray | None, edge_ids: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the arrays that the kernels take, empty ones for what is absent."""
+    none32, none64 = np.empty(0, np.uint32), np.empty(0, np.int64)
+    return (
+        np.ascontiguousarray(neighbors, np.int64),
+        none32 if weights is None else np.ascontiguousarray(weights, np.float32).view(np.uint32),
+        none64 if times is None else np.ascontiguousarray(times, np.int64),
+        none64 if edge_ids is None else np.ascontiguousarray(edge_ids, np.int64),
+    )
+
+
+def _encoded(
+    indptr: np.ndarray, edges: tuple[np.ndarray, ...], flags: int, plan: np.ndarray, first: Any, bits: int
+) -> Encoded:
+    """Pack lists by a plan; `first` is what to add to a node's place, one number or one a block."""
+    num_nodes, num_edges, num_blocks = indptr.size - 1, edges[0].size, plan.shape[0] - 1
     degrees = np.diff(indptr)
     chunks = int(((degrees[degrees > HUB_EDGES] + HUB_EDGES - 1) // HUB_EDGES).sum())
-    num_records = plan.shape[0] - 1 + chunks
+    num_records = num_blocks + chunks
     # Room: packed edges, rounded up to a word a record, indptr, headers and guards.
-    room = num_edges * bits // 64 + num_nodes + num_records * 12 + 4 * chunks + 16
-    if weights is not None:
-        room += num_edges // 2 + num_records
-    if times is not None:
-        room += num_edges + num_records
+    room = num_edges * bits // 64 + num_nodes + num_records * 16 + 4 * chunks + 16
+    room += (num_edges // 2) * bool(flags & FLAG_WEIGHTS)
+    room += num_edges * (bool(flags & FLAG_TIMES) + bool(flags & FLAG_EDGE_IDS))
     words = np.zeros(room, np.uint64)
     records = np.empty((num_records, len(RECORD_FIELDS)), np.int64)
-    none32, none64 = np.empty(0, np.uint32), np.empty(0, np.int64)
-    edges = (
-        neighbors,
-        none32 if weights is None else np.ascontiguousarray(weights, np.float32).view(np.uint32),
-        none64 if times is None else times,
-    )
-    used, count = _encode(indptr, edges, first, bits, flags, plan, words, records, CRC_TABLES)
+    firsts = np.broadcast_to(np.asarray(first, np.int64), num_blocks)
+    used, count = _encode(indptr, edges, np.ascontiguousarray(firsts), bits, flags, plan, words, records, CRC_TABLES)
     return Encoded(words[:used], records[:count])
 
 
@@ -348,7 +426,8 @@ def arena_words(words: np.ndarray, records: np.ndarray) -> int:
             while row < records.shape[0] and records[row, 3] > 0:
                 if records[row, 3] > seen:
                     seen = records[row, 3]
-                    total += _run_words(np.int64(words[head]), bits, weighted, np.int64(words[head + 2]))
+                    widths = np.int64(words[head + 2])
+                    total += _run_words(np.int64(words[head]), bits, weighted, widths & 0xFF, widths >> 8)
                     head += 4
                 row += 1
     return total
@@ -359,7 +438,8 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
     """Copy records into the arena's `target` words and fill the directory and the table of blocks.
 
     `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks`
-    int64[b, 2] gets the word offset and first edge position of each block. Returns (blocks, edges behind the last).
+    int64[b, 3] gets of each block the word offset, the position of its first edge, and how many of its edges come before
+    that one (0 here). Returns (blocks, edges behind the last).
     """
     at, row, count, edge = 0, 0, 0, first_edge
     while row < records.shape[0]:
@@ -368,7 +448,7 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
         num_nodes = np.int64(words[source + 2] & np.uint64(0xFFFFFFFF))
         for delta in range((num_nodes + GROUP_NODES - 1) >> GROUP_BITS):
             directory[group_base + (first >> GROUP_BITS) + delta] = (base + at) << DELTA_BITS | delta
-        blocks[count, 0], blocks[count, 1] = base + at, edge
+        blocks[count, 0], blocks[count, 1], blocks[count, 2] = base + at, edge, 0
         edge += np.int64(words[source + 2] >> np.uint64(32))
         origin, head = at, source + HEADER_WORDS + ((num_nodes + 2) >> 1)
         at, count, row = at + length, count + 1, row + 1
@@ -380,11 +460,13 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
             size = np.int64(words[source + 2] >> np.uint64(32))
             chunk = records[row, 4]
             if chunk == 0:
-                degree, time_bits = np.int64(words[head]), np.int64(words[head + 2])
+                degree, widths = np.int64(words[head]), np.int64(words[head + 2])
+                time_bits, id_bits = widths & 0xFF, widths >> 8
                 run = origin + np.int64(words[head + 1])
                 weight_at = run + words_of(degree, bits) + 1
                 time_at = weight_at + ((degree + 1) >> 1 if weighted else 0)
-                at = run + _run_words(degree, bits, weighted, time_bits)
+                id_at = time_at + (words_of(degree, time_bits) + 1 if time_bits else 0)
+                at = run + _run_words(degree, bits, weighted, time_bits, id_bits)
                 target[run:at] = np.uint64(0)
                 head, edge = head + 4, edge + degree
             body = source + HEADER_WORDS
@@ -400,6 +482,12 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
             if time_bits:
                 part = words_of(size, time_bits)
                 to = time_at + chunk * HUB_EDGES * time_bits // 64
+                target[to : to + part] = words[body + 1 : body + 1 + part]
+                body += 1 + part
+            if id_bits:
+                part = words_of(size, id_bits)
+                to = id_at + 1 + chunk * HUB_EDGES * id_bits // 64
+                target[id_at] = words[body]
                 target[to : to + part] = words[body + 1 : body + 1 + part]
             row += 1
     return count, edge

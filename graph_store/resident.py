@@ -63,7 +63,7 @@ def write_edges(path: Path, base: np.ndarray, pieces: Iterable[tuple[int, Encode
         writer.begin("words", np.uint64)
         for shard, encoded in pieces:
             target = np.zeros(int(arena_words(encoded.words, encoded.records)), np.uint64)
-            blocks = np.empty((encoded.records.shape[0], 2), np.int64)
+            blocks = np.empty((encoded.records.shape[0], 3), np.int64)
             used, edges = fill_arena(
                 encoded.words, encoded.records, target, at, group_base[shard], directory, blocks, edges
             )

@@ -85,7 +85,7 @@ def make_adjacency(tmp_path_factory):
     numbers = itertools.count()
     folder = tmp_path_factory.mktemp("adjacencies")
 
-    def make(lists, *, num_shards=1, bits=None, threads=1, weighted=False, timed=False):
+    def make(lists, *, num_shards=1, bits=None, threads=1, weighted=False, timed=False, numbered=False):
         rows = [[entry if isinstance(entry, tuple) else (entry, None, None) for entry in entries] for entries in lists]
         flat = [entry for entries in rows for entry in entries]
         bits = max([1, *(int(entry[0]).bit_length() for entry in flat)]) if bits is None else bits
@@ -95,7 +95,7 @@ def make_adjacency(tmp_path_factory):
             for shard in range(num_shards):
                 part = rows[base[shard] : base[shard + 1]]
                 indptr = np.cumsum([0, *map(len, part)]).astype(np.int64)
-                columns = list(zip(*(entry for entries in part for entry in entries))) or [(), (), ()]
+                columns = list(zip(*(entry for entries in part for entry in entries))) or [(), (), (), ()]
                 yield (
                     shard,
                     encode(
@@ -103,12 +103,13 @@ def make_adjacency(tmp_path_factory):
                         np.array(columns[0], np.int64),
                         np.array(columns[1], np.float32) if weighted else None,
                         np.array(columns[2], np.int64) if timed else None,
+                        np.array(columns[3], np.int64) if numbered else None,
                         bits=bits,
                     ),
                 )
 
         path = folder / str(next(numbers))
         write_edges(path, base, pieces())
-        return Adjacency(ArenaFile(path).sections, weighted=weighted, timed=timed, threads=threads)
+        return Adjacency(ArenaFile(path).sections, weighted=weighted, timed=timed, numbered=numbered, threads=threads)
 
     return make

@@ -59,22 +59,29 @@ def signed(value):
     return value - 2**64 if value >> 63 else value
 
 
-def _payload(words, at, count, bits, weighted, time_bits, guard):
+def _payload(words, at, count, bits, flags, time_bits, guard):
     neighbors = read_bits(words, at, count, bits)
     at += (count * bits + 63) // 64 + guard
     weights, times = [None] * count, [None] * count
-    if weighted:
+    if flags & 1:
         weights = list(struct.unpack(f"<{count}f", np.asarray(words[at:]).tobytes()[: 4 * count]))
         at += (count + 1) // 2
     if time_bits:
         base = int(words[at])
         times = [signed(base + value & MASK) for value in read_bits(words, at + 1, count, time_bits)]
         at += 1 + (count * time_bits + 63) // 64 + guard
-    return list(zip(neighbors, weights, times)), at
+    if not flags & 16:
+        return list(zip(neighbors, weights, times)), at
+    if count == 0:
+        return [], at
+    base, id_bits = int(words[at]) & (1 << 56) - 1, int(words[at]) >> 56
+    edge_ids = [base + value for value in read_bits(words, at + 1, count, id_bits)]
+    return list(zip(neighbors, weights, times, edge_ids)), at + 1 + (count * id_bits + 63) // 64 + guard
 
 
 def decode(words, records):
-    """Read records by the description of the format; returns {local id: [(neighbour, weight, time), …]}.
+    """Read records by the description of the format; returns {local id: [(neighbour, weight, time), …]}; with edge ids
+    they come fourth.
 
     Every record's magic, version, length and crc32c are asserted on the way.
     """
@@ -82,17 +89,16 @@ def decode(words, records):
     for offset, length, first, ordinal, chunk in np.asarray(records).tolist():
         record = words[offset : offset + length]
         magic, version, flags, bits, time_bits = struct.unpack("<IBBBB", record[0].tobytes())
-        assert (magic, version) == (0x42415347, 1)
+        assert (magic, version) == (0x42415347, 2)
         crc, stated = struct.unpack("<II", record[3].tobytes())
         assert stated == length
         assert crc == crc32c(record[:3].tobytes() + record[4:].tobytes())
         low, size = struct.unpack("<II", record[2].tobytes())
-        weighted = bool(flags & 1)
         if ordinal:
             assert flags & 8
             assert chunk == low
             assert int(record[1]) == hubs[first][ordinal - 1]
-            part, end = _payload(record, 4, size, bits, weighted, time_bits, 0)
+            part, end = _payload(record, 4, size, bits, flags, time_bits, 0)
             lists[int(record[1])] += part
             assert end == length
             continue
@@ -104,7 +110,7 @@ def decode(words, records):
         assert bool(hubs[first]) == bool(flags & 4)
         degrees = [int(record[at + 4 * i]) for i in range(len(hubs[first]))]
         at += 4 * len(hubs[first])
-        part, end = _payload(record, at, size, bits, weighted, time_bits, 1)
+        part, end = _payload(record, at, size, bits, flags, time_bits, 1)
         assert end == length
         starts = [mark & 0x7FFFFFFF for mark in marks]
         for i in range(low):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 SHARDS = [1, 2, 3, 7, 16]
 
 
-def random_lists(degrees, *, bits, seed, weighted=False, timed=False):
+def random_lists(degrees, *, bits, seed, weighted=False, timed=False, numbered=False):
     """Return ascending lists without repeats (by time where there are times), as the store keeps them."""
     random = np.random.default_rng(seed)
     lists = []
@@ -22,7 +22,10 @@ def random_lists(degrees, *, bits, seed, weighted=False, timed=False):
         weights = random.standard_normal(size).astype(np.float32).tolist() if weighted else [None] * size
         if timed:
             random.shuffle(neighbors)
-        lists.append(list(zip(neighbors.tolist(), weights, times)))
+        columns = [neighbors.tolist(), weights, times]
+        if numbered:
+            columns.append(random.integers(0, 2**56, size).tolist())
+        lists.append(list(zip(*columns)))
     return lists
 
 
@@ -39,7 +42,7 @@ def nodes_of(num_lists, num_shards):
     )  # fmt: skip
 
 
-def check(adjacency, lists, num_shards, *, weighted=False, timed=False, seed=0):
+def check(adjacency, lists, num_shards, *, weighted=False, timed=False, numbered=False, seed=0):
     """Compare every answer with the lists."""
     nodes = nodes_of(len(lists), num_shards)
     flat = [entry for entries in lists for entry in entries]
@@ -56,6 +59,11 @@ def check(adjacency, lists, num_shards, *, weighted=False, timed=False, seed=0):
         assert weights.tolist() == [entry[1] for entry in expected]
     if timed:
         assert times.tolist() == [entry[2] for entry in expected]
+    edge_ids = adjacency.columns(asked)[4]
+    assert (edge_ids is not None) == numbered
+    if numbered:
+        assert edge_ids.tolist() == [entry[3] for entry in expected]
+        assert np.array_equal(adjacency.columns(asked, weights=False, times=False)[4], edge_ids)
     again = adjacency.neighbors(asked)
     assert np.array_equal(again[0], indptr)
     assert np.array_equal(again[1], neighbors)
@@ -72,11 +80,10 @@ def check(adjacency, lists, num_shards, *, weighted=False, timed=False, seed=0):
     degrees=st.lists(st.one_of(st.integers(0, 30), st.sampled_from([0, 0, 512, 513, 1025])), max_size=70),
     num_shards=st.sampled_from(SHARDS),
     bits=st.integers(11, 57),
-    weighted=st.booleans(),
-    timed=st.booleans(),
+    columns=st.tuples(*[st.booleans()] * 3),
 )
-def test_lists_degrees_and_edges_are_those_that_went_in(make_adjacency, degrees, num_shards, bits, weighted, timed):
-    kinds = {"weighted": weighted, "timed": timed}
+def test_lists_degrees_and_edges_are_those_that_went_in(make_adjacency, degrees, num_shards, bits, columns):
+    kinds = dict(zip(("weighted", "timed", "numbered"), columns))
     lists = random_lists(degrees, bits=bits, seed=len(degrees), **kinds)
     check(make_adjacency(lists, num_shards=num_shards, bits=bits, **kinds), lists, num_shards, **kinds)
 

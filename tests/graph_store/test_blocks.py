@@ -79,21 +79,22 @@ def test_bit_length_counts_at_least_one_and_64_for_a_span_past_int64():
     assert [bit_length(value) for value in (-1, -(2**63))] == [64, 64]
 
 
-def encoded_of(lists, *, bits, weighted=False, timed=False, first=0):
-    """Encode lists of (neighbour, weight, time)."""
+def encoded_of(lists, *, bits, weighted=False, timed=False, numbered=False, first=0):
+    """Encode lists of (neighbour, weight, time), or of (neighbour, weight, time, edge id)."""
     indptr = np.cumsum([0, *map(len, lists)]).astype(np.int64)
-    columns = list(zip(*(entry for entries in lists for entry in entries))) or [(), (), ()]
+    columns = list(zip(*(entry for entries in lists for entry in entries))) or [(), (), (), ()]
     return encode(
         indptr,
         np.array(columns[0], np.int64),
         np.array(columns[1], np.float32) if weighted else None,
         np.array(columns[2], np.int64) if timed else None,
+        np.array(columns[3], np.int64) if numbered else None,
         first=first,
         bits=bits,
     )
 
 
-def random_lists(degrees, *, bits, weighted, timed, seed, extreme=False):
+def random_lists(degrees, *, bits, weighted, timed, seed, extreme=False, numbered=False):
     random = np.random.default_rng(seed)
     low, high = (-(2**63), 2**63 - 1) if extreme else (-1000, 1000)
     lists = []
@@ -101,7 +102,10 @@ def random_lists(degrees, *, bits, weighted, timed, seed, extreme=False):
         neighbors = np.sort(random.integers(0, 2**bits, degree))
         weights = random.standard_normal(degree).astype(np.float32).tolist() if weighted else [None] * degree
         times = np.sort(random.integers(low, high, degree, endpoint=True)).tolist() if timed else [None] * degree
-        lists.append(list(zip(neighbors.tolist(), weights, times)))
+        columns = [neighbors.tolist(), weights, times]
+        if numbered:
+            columns.append(random.integers(0, 2**56, degree).tolist())
+        lists.append(list(zip(*columns)))
     return lists
 
 
@@ -109,9 +113,9 @@ DEGREES = st.lists(st.one_of(st.integers(0, 40), st.sampled_from([0, 511, 512, 5
 
 
 @settings(max_examples=40, deadline=None)
-@given(DEGREES, st.integers(1, MAX_BITS), st.booleans(), st.booleans(), st.integers(0, 5), st.booleans())
-def test_a_reader_of_the_format_finds_the_lists_that_were_encoded(degrees, bits, weighted, timed, group, extreme):
-    kinds = {"weighted": weighted, "timed": timed}
+@given(DEGREES, st.integers(1, MAX_BITS), st.tuples(*[st.booleans()] * 3), st.integers(0, 5), st.booleans())
+def test_a_reader_of_the_format_finds_the_lists_that_were_encoded(degrees, bits, columns, group, extreme):
+    kinds = dict(zip(("weighted", "timed", "numbered"), columns))
     lists = random_lists(degrees, bits=bits, seed=len(degrees), extreme=extreme, **kinds)
     encoded = encoded_of(lists, bits=bits, first=16 * group, **kinds)
     assert decode(*encoded) == {16 * group + i: entries for i, entries in enumerate(lists)}
@@ -198,7 +202,7 @@ def test_every_bit_of_a_header_is_covered():
         assert first_bad_record(encoded._replace(words=words)) == 0, bit
 
 
-@pytest.mark.parametrize("word", [0x42415348 | 1 << 32, 0x42415347 | 2 << 32, 0x42415347])
+@pytest.mark.parametrize("word", [0x42415348 | 1 << 32, 0x42415347 | 3 << 32, 0x42415347])
 def test_another_magic_or_version_is_refused_even_with_the_right_checksum(word):
     words = encoded_of([[(1, None, None)]], bits=3).words.copy()
     words[0] = words[0] & ~np.uint64(0xFFFFFFFFFF) | np.uint64(word)
@@ -236,3 +240,28 @@ def test_a_record_outside_of_its_words_is_damaged(offset, length):
     records = encoded.records.copy()
     records[0, :2] = offset, length
     assert first_bad_record(encoded._replace(records=records)) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(DEGREES, st.tuples(*[st.booleans()] * 3), st.data())
+def test_groups_encoded_apart_hold_their_lists_one_block_a_group(degrees, columns, data):
+    kinds = dict(zip(("weighted", "timed", "numbered"), columns))
+    lists = random_lists(degrees, bits=20, seed=len(degrees), **kinds)
+    count = -(-len(lists) // 16)
+    groups = sorted(data.draw(st.sets(st.integers(0, max(0, count - 1)), max_size=count)) if count else [])
+    chosen = [lists[16 * group : 16 * group + 16] for group in groups]
+    flat = [entries for part in chosen for entries in part]
+    values = list(zip(*(entry for entries in flat for entry in entries))) or [(), (), (), ()]
+    encoded = blocks.encode_groups(
+        np.array(groups, np.int64),
+        np.cumsum([0, *map(len, flat)]).astype(np.int64),
+        np.array(values[0], np.int64),
+        np.array(values[1], np.float32) if kinds["weighted"] else None,
+        np.array(values[2], np.int64) if kinds["timed"] else None,
+        np.array(values[3], np.int64) if kinds["numbered"] else None,
+        sizes=np.array([len(part) for part in chosen], np.int64),
+        bits=20,
+    )
+    expected = {16 * group + i: entries for group, part in zip(groups, chosen) for i, entries in enumerate(part)}
+    assert decode(*encoded) == expected
+    assert encoded.records[encoded.records[:, 3] == 0, 2].tolist() == [16 * group for group in groups]
