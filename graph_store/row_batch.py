@@ -1,6 +1,6 @@
 """Batches of edges and nodes as the readers hand them over, and how they say what is wrong with a row."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,17 @@ class Column:
     values: NDArray[Any]
     indptr: NDArray[np.int64] | None = None
     present: NDArray[np.bool_] | None = None
+
+    def filter(self, keep: NDArray[np.bool_]) -> "Column":
+        """Return the rows where `keep`, bool[n], is true."""
+        present = None if self.present is None else self.present[keep]
+        if self.indptr is None:
+            return Column(self.values[keep], None, present)
+        lengths = np.diff(self.indptr)
+        indptr = np.zeros(np.count_nonzero(keep) + 1, np.int64)
+        np.cumsum(lengths[keep], out=indptr[1:])
+        values = self.values[self.indptr[0] : self.indptr[-1]]
+        return Column(values[np.repeat(keep, lengths)], indptr, present)
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,19 @@ class EdgeBatch:
     rejected: tuple[Rejected, ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
 
+    def filter(self, keep: NDArray[np.bool_]) -> "EdgeBatch":
+        """Return the edges where `keep`, bool[n], is true; what concerns no edge stays."""
+        return replace(
+            self,
+            src=_filter(self.src, keep),
+            dst=_filter(self.dst, keep),
+            weight=_filter(self.weight, keep),
+            time=_filter(self.time, keep),
+            num_rows=int(np.count_nonzero(keep)),
+            features={name: column.filter(keep) for name, column in self.features.items()},
+            relation=_filter(self.relation, keep),
+        )
+
 
 @dataclass(frozen=True)
 class NodeBatch:
@@ -127,6 +151,12 @@ class NodeBatch:
     bytes_done: int
     features: dict[str, Column] = field(default_factory=dict)
     rejected: tuple[Rejected, ...] = ()
+
+
+def _filter(values: Any, keep: NDArray[np.bool_]) -> Any:
+    if values is None or isinstance(values, np.ndarray):
+        return None if values is None else values[keep]
+    return values.filter(keep)
 
 
 @dataclass(frozen=True)
@@ -163,7 +193,12 @@ class Field:
     @property
     def part(self) -> str:
         """The part in a row as messages name it: `"src"`, `"feature 'age'"`."""
-        return self.role if self.feature is None else f"feature {self.feature.name!r}"
+        return part_name(self.role, self.feature)
+
+
+def part_name(role: str, feature: "FeatureType | None") -> str:
+    """Return how messages call a part of a row: its role, or `"feature 'age'"`."""
+    return role if feature is None else f"feature {feature.name!r}"
 
 
 def fault(path: Path, place: str, field: Field, found: str, advice: str) -> BadInput:
