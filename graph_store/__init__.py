@@ -15,7 +15,7 @@ from graph_store.errors import (
 from graph_store.ingest import IngestReport, ingest
 from graph_store.negatives import sample_negatives
 from graph_store.sampling import Hop, Sampler, Subgraph
-from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, NodeType, Schema
+from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
 from graph_store.verify import verify
 
@@ -26,11 +26,13 @@ __all__ = [
     "EdgeSource",
     "EdgeType",
     "EdgeTypeName",
+    "FeatureType",
     "GraphStore",
     "GraphStoreError",
     "Hop",
     "IngestReport",
     "Neighbors",
+    "NodeSource",
     "NodeType",
     "Sampler",
     "Schema",

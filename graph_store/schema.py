@@ -1,82 +1,86 @@
-"""Node types, edge types and the files their edges come from: values checked once, when made."""
+"""Node types and edge types with the files they come from: values checked once, when made."""
 
-import difflib
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from graph_store.errors import BadInput
+from graph_store.feature_type import FeatureType
+from graph_store.sources import FORMATS, EdgeSource, NodeSource, expand
+from graph_store.words import DELIMITERS, WILDCARD, check_choice, check_flag, check_name, check_relation, nearest
 
-ID_TYPES = ("integer", "string")
-FORMATS = ("parquet", "csv", "tsv", "adjacency")
-DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
-_NAME = re.compile(r"\w[\w.\-]{0,99}")
+__all__ = [
+    "DELIMITERS",
+    "FORMATS",
+    "EdgeSource",
+    "EdgeType",
+    "EdgeTypeName",
+    "FeatureType",
+    "NodeSource",
+    "NodeType",
+    "Schema",
+    "nearest",
+]
 
-
-def nearest(word: object, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown `word`: the nearest known one, or all of them.
-
-    Parameters
-    ----------
-    word : object
-        What was given.
-    known : iterable of str
-        What could have been given.
-
-    Returns
-    -------
-    str
-        `"did you mean 'dst'?"`, or `"known: …"` when nothing is near.
-    """
-    names = [str(name) for name in known]
-    close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    shown = ", ".join(repr(name) for name in names[:20])
-    return f"known: {shown}{', …' if len(names) > 20 else ''}" if names else "there are none"
-
-
-def _check_name(what: str, name: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadInput(
-            f"{what} name {name!r}: expected 1 to 100 letters, digits, '_', '-' or '.', "
-            "beginning with a letter, a digit or '_'"
-        )
+ID_TYPES = ("integer", "unsigned", "string")
+TIME_UNITS = ("s", "ms", "us", "ns", "step")
+BAD_ROWS = ("stop", "aside")
+BAD_ROWS_LIMIT = 1000
+_POLICIES = {
+    "duplicates": ("first", "all", "sum", "max", "error"),
+    "self_loops": ("keep", "drop", "error"),
+    "missing_nodes": ("create", "drop", "error"),
+    "bad_weights": ("error", "drop"),
+    "negative_weights": ("keep", "error", "drop"),
+}
 
 
 @dataclass(frozen=True)
 class NodeType:
-    """A kind of node and the kind of its original ids.
+    """A kind of node, the kind of its original ids, and the files that list its nodes, if any does.
 
     Attributes
     ----------
     name : str
         Letters, digits, `_`, `-` and `.`.
     id_type : str
-        `"integer"` (int64) or `"string"` (UTF-8, not empty). Stated, never guessed from the ids.
+        `"integer"` (int64), `"unsigned"` (uint64) or `"string"` (UTF-8, not empty). Stated, never guessed from
+        the ids.
+    sources : tuple of NodeSource
+        Files of nodes; without any the nodes are those that edges name.
+    features : tuple of FeatureType
+        What the files of nodes tell of each node; names differ.
+    bad_rows : str
+        `"stop"`: a row that cannot be taken stops the ingest. `"aside"`: it is set aside, up to `bad_rows_limit`.
+    bad_rows_limit : int
+        Rows that may be set aside; one more stops the ingest.
 
     Raises
     ------
     BadInput
-        A name or an id type that cannot be.
+        A name, an id type or a value that cannot be.
     """
 
     name: str
     id_type: str = "integer"
+    sources: tuple[NodeSource, ...] = ()
+    features: tuple[FeatureType, ...] = ()
+    bad_rows: str = "stop"
+    bad_rows_limit: int = BAD_ROWS_LIMIT
 
     def __post_init__(self) -> None:
-        _check_name("node type", self.name)
-        if self.id_type not in ID_TYPES:
-            raise BadInput(
-                f"node type {self.name!r}: id_type is {self.id_type!r}, expected 'integer' or 'string'; "
-                + nearest(self.id_type, ID_TYPES)
-            )
+        check_name("node type", self.name)
+        place = f"node type {self.name!r}"
+        check_choice(place, "id_type", self.id_type, ID_TYPES)
+        object.__setattr__(self, "sources", _values(place, "sources", self.sources, NodeSource))
+        _check_features(place, self)
+        _check_bad_rows(place, self)
 
     @property
     def is_integer(self) -> bool:
-        """True when the original ids are int64."""
-        return self.id_type == "integer"
+        """True when the original ids are 64-bit integers, signed or not."""
+        return self.id_type != "string"
 
 
 @dataclass(frozen=True, order=True)
@@ -94,13 +98,13 @@ class EdgeTypeName:
     dst: str
 
     def __post_init__(self) -> None:
-        _check_name("node type", self.src)
-        _check_name("relation", self.relation)
-        _check_name("node type", self.dst)
+        check_name("node type", self.src)
+        check_relation(self.relation)
+        check_name("node type", self.dst)
 
     @classmethod
     def parse(cls, text: "str | EdgeTypeName") -> "EdgeTypeName":
-        """Read `src:relation:dst`.
+        """Read `src:relation:dst`; `src:*:dst` stands for all relations that a column names.
 
         Raises
         ------
@@ -114,6 +118,23 @@ class EdgeTypeName:
             raise BadInput(f"edge type {text!r}: expected 'src:relation:dst', as in 'user:clicks:item'")
         return cls(*words)
 
+    @property
+    def is_wildcard(self) -> bool:
+        """True for `src:*:dst`."""
+        return self.relation == WILDCARD
+
+    def with_relation(self, relation: str) -> "EdgeTypeName":
+        """Return the type of one relation of a wildcard.
+
+        Raises
+        ------
+        BadInput
+            The word can be no relation, or is `*` itself.
+        """
+        if relation == WILDCARD:
+            raise BadInput(f"relation name {WILDCARD!r}: stands for all relations and can be none of them; rename it")
+        return replace(self, relation=relation)
+
     def reversed(self) -> "EdgeTypeName":
         """Return the name of the opposite type: `user:clicks:item` gives `item:rev_clicks:user`."""
         return EdgeTypeName(self.dst, f"rev_{self.relation}", self.src)
@@ -123,106 +144,38 @@ class EdgeTypeName:
 
 
 @dataclass(frozen=True)
-class EdgeSource:
-    """One file of edges and where in it to find them.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    format : str or None
-        `"parquet"`, `"csv"`, `"tsv"`, `"adjacency"`, or None to tell it from the file.
-    src, dst : str, int or None
-        The columns of the two ends: a header name, or a position from 0; None for the first and the second. A
-        string of digits is a position unless the header holds that very name.
-    weight, time : str, int or None
-        The columns of float32 weights and int64 times, if there are any.
-    header : bool or None
-        Whether the first row of a text file names its columns; None to tell it from the file.
-    delimiter : str or None
-        What separates the columns of a text file, one character (a space stands for any run of spaces and
-        tabs); None to tell it from the file. `"tab"`, `"space"`, `"comma"`, `"semicolon"` and `"pipe"` are
-        read too.
-
-    Raises
-    ------
-    BadInput
-        A value that cannot be, or two that exclude each other.
-    """
-
-    path: Path
-    format: str | None = None
-    src: str | int | None = None
-    dst: str | int | None = None
-    weight: str | int | None = None
-    time: str | int | None = None
-    header: bool | None = None
-    delimiter: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))
-        if self.format is not None and self.format not in FORMATS:
-            raise BadInput(f"{self.path}: format {self.format!r} is unknown; {nearest(self.format, FORMATS)}")
-        if self.header not in (None, True, False):
-            raise BadInput(f"{self.path}: header is {self.header!r}, expected true or false")
-        if self.delimiter is not None:
-            object.__setattr__(self, "delimiter", self._delimiter(self.delimiter))
-        self._check_columns()
-        self._check_format()
-
-    def _delimiter(self, given: object) -> str:
-        text = DELIMITERS.get(given, given) if isinstance(given, str) else given
-        if not isinstance(text, str) or len(text) != 1 or not text.isascii() or text in '"\r\n\0':
-            raise BadInput(f"{self.path}: delimiter {given!r}: expected one ASCII character, 'tab' or 'space'")
-        return text
-
-    def _check_columns(self) -> None:
-        taken: dict[str, str] = {}
-        for role, column in self.columns().items():
-            if isinstance(column, bool) or not isinstance(column, (str, int)) or column == "":
-                raise BadInput(f"{self.path}: {role} is {column!r}, expected a column name or a position from 0")
-            if isinstance(column, int) and column < 0:
-                raise BadInput(f"{self.path}: {role} is {column}, expected a position from 0")
-            if str(column) in taken:
-                raise BadInput(f"{self.path}: {role} and {taken[str(column)]} are both column {column!r}")
-            taken[str(column)] = role
-
-    def _check_format(self) -> None:
-        if self.format == "adjacency" and self.has_column_options:
-            raise BadInput(
-                f"{self.path}: an adjacency file ('user item item …' a line) has no columns, header or "
-                "delimiter; leave them out, or say --format csv"
-            )
-        if self.format == "parquet" and (self.header is not None or self.delimiter is not None):
-            raise BadInput(f"{self.path}: a Parquet file has no delimiter and always names its columns; leave them out")
-
-    def columns(self) -> dict[str, str | int]:
-        """Return the given columns by role, in the order src, dst, weight, time."""
-        ends = {"src": 0 if self.src is None else self.src, "dst": 1 if self.dst is None else self.dst}
-        given = {**ends, "weight": self.weight, "time": self.time}
-        return {role: column for role, column in given.items() if column is not None}
-
-    @property
-    def has_column_options(self) -> bool:
-        """True when anything was said that only a file with columns has."""
-        named = (self.src, self.dst, self.weight, self.time, self.header, self.delimiter)
-        return any(value is not None for value in named)
-
-
-@dataclass(frozen=True)
 class EdgeType:
-    """An edge type, the files its edges come from, and how they are stored.
+    """An edge type, the files its edges come from, and how they are taken and stored.
 
     Attributes
     ----------
     name : EdgeTypeName
-        `src:relation:dst`; a string is parsed.
+        `src:relation:dst`; a string is parsed. `src:*:dst` where every source has a column `relation`: one edge
+        type for each of its values.
     sources : tuple of EdgeSource
         One or more files; all weighted or none, all timed or none.
     reverse : bool
         Also store the type `name.reversed()`.
     undirected : bool
         Count each pair once, whichever end comes first, and store it both ways; both ends are one node type.
+    features : tuple of FeatureType
+        What the files tell of each edge; names differ.
+    time_unit : str or None
+        `"s"`, `"ms"`, `"us"`, `"ns"` or `"step"`; None when it is not known. Times by position are steps.
+    duplicates : str
+        Of rows with the same ends and time keep the `"first"` or `"all"`, one with the `"sum"` or the `"max"` of
+        their weights, or `"error"`.
+    self_loops : str
+        `"keep"`, `"drop"` or `"error"`.
+    missing_nodes : str
+        What becomes of an edge whose end no file of nodes lists, where the node type has files: `"create"` the
+        node, `"drop"` the edge, or `"error"`.
+    bad_weights : str
+        For weights that are NaN or infinite: `"error"`, or `"drop"` the edge.
+    negative_weights : str
+        `"keep"`, `"error"`, or `"drop"` the edge.
+    bad_rows, bad_rows_limit
+        As in `NodeType`.
 
     Raises
     ------
@@ -234,33 +187,94 @@ class EdgeType:
     sources: tuple[EdgeSource, ...]
     reverse: bool = False
     undirected: bool = False
+    features: tuple[FeatureType, ...] = ()
+    time_unit: str | None = None
+    duplicates: str = "first"
+    self_loops: str = "keep"
+    missing_nodes: str = "create"
+    bad_weights: str = "error"
+    negative_weights: str = "keep"
+    bad_rows: str = "stop"
+    bad_rows_limit: int = BAD_ROWS_LIMIT
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", EdgeTypeName.parse(self.name))
-        object.__setattr__(self, "sources", tuple(self.sources))
-        for key in ("reverse", "undirected"):
-            if not isinstance(getattr(self, key), bool):
-                raise BadInput(f"edge type {self.name}: {key} is {getattr(self, key)!r}, expected true or false")
+        place = f"edge type {self.name}"
+        object.__setattr__(self, "sources", _values(place, "sources", self.sources, EdgeSource))
         if not self.sources:
-            raise BadInput(f"edge type {self.name}: no files; name at least one")
+            raise BadInput(f"{place}: no files; name at least one")
+        self._check_directions(place)
+        self._check_agreement(place)
+        self._check_relation(place)
+        for key, known in _POLICIES.items():
+            check_choice(place, key, getattr(self, key), known)
+        self._check_weights(place)
+        self._check_time(place)
+        _check_features(place, self)
+        self._check_features(place)
+        _check_bad_rows(place, self)
+
+    def _check_directions(self, place: str) -> None:
+        for key in ("reverse", "undirected"):
+            check_flag(place, key, getattr(self, key))
         if self.reverse and self.undirected:
             raise BadInput(
-                f"edge type {self.name}: reverse and undirected exclude each other; "
-                "an undirected type is stored both ways already"
+                f"{place}: reverse and undirected exclude each other; an undirected type is stored both ways already"
             )
         if self.undirected and self.name.src != self.name.dst:
             raise BadInput(
-                f"edge type {self.name}: undirected needs one node type at both ends, "
+                f"{place}: undirected needs one node type at both ends, "
                 f"got {self.name.src!r} and {self.name.dst!r}; did you mean reverse?"
             )
+
+    def _check_agreement(self, place: str) -> None:
         for role in ("weight", "time"):
             with_column = [source for source in self.sources if getattr(source, role) is not None]
             if with_column and len(with_column) < len(self.sources):
                 without = next(source for source in self.sources if getattr(source, role) is None)
                 raise BadInput(
-                    f"edge type {self.name}: {with_column[0].path} has a {role} column, "
+                    f"{place}: {with_column[0].path} has a {role} column, "
                     f"{without.path} has none; all files of a type must agree"
                 )
+
+    def _check_relation(self, place: str) -> None:
+        for source in self.sources:
+            if self.name.is_wildcard and source.relation is None:
+                raise BadInput(f"{place}: {source.path} has no relation column; '*' needs one, say relation")
+            if not self.name.is_wildcard and source.relation is not None:
+                raise BadInput(
+                    f"{place}: {source.path} has a relation column, which is for edge types with '*'; "
+                    f"say '{self.name.src}:*:{self.name.dst}' or leave relation out"
+                )
+
+    def _check_weights(self, place: str) -> None:
+        if self.weighted:
+            return
+        if self.duplicates in ("sum", "max"):
+            raise BadInput(f"{place}: duplicates is {self.duplicates!r}, but there are no weights; name their column")
+        for key in ("bad_weights", "negative_weights"):
+            if getattr(self, key) != _DEFAULTS[key]:
+                raise BadInput(f"{place}: {key} is {getattr(self, key)!r}, but there are no weights; name their column")
+
+    def _check_time(self, place: str) -> None:
+        if self.time_unit is not None:
+            check_choice(place, "time_unit", self.time_unit, TIME_UNITS)
+            if not self.timed:
+                raise BadInput(f"{place}: time_unit is {self.time_unit!r}, but there are no times; name their column")
+        by_position = [source for source in self.sources if source.timed_by_position]
+        if len(by_position) == len(self.sources) and self.time_unit is None:
+            object.__setattr__(self, "time_unit", "step")
+        if by_position and self.time_unit != "step":
+            raise BadInput(
+                f"{place}: {by_position[0].path} has times by position, which are steps; "
+                "say time_unit = 'step' if the other times are too"
+            )
+
+    def _check_features(self, place: str) -> None:
+        for source in self.sources:
+            if self.features and (source.format == "adjacency" or source.is_sparse):
+                what = "an adjacency file" if source.format == "adjacency" else "a sparse array"
+                raise BadInput(f"{place}: {what} ({source.path}) holds no features; take them from a file with columns")
 
     @property
     def weighted(self) -> bool:
@@ -271,6 +285,38 @@ class EdgeType:
     def timed(self) -> bool:
         """True when each edge has a time."""
         return self.sources[0].time is not None
+
+
+_DEFAULTS = {each.name: each.default for each in fields(EdgeType)}
+
+
+def _values(place: str, key: str, given: Any, kind: type) -> tuple[Any, ...]:
+    values = (given,) if isinstance(given, kind) else given
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, kind) for value in values):
+        raise BadInput(f"{place}: {key} is {given!r}, expected a tuple of {kind.__name__}")
+    return tuple(values)
+
+
+def _check_features(place: str, owner: NodeType | EdgeType) -> None:
+    object.__setattr__(owner, "features", _values(place, "features", owner.features, FeatureType))
+    names = [feature.name for feature in owner.features]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"{place}: two features are called {name!r}; rename one of them")
+    for feature in owner.features:
+        for source in owner.sources:
+            if feature.is_list and source.delimiter == " " and feature.separator in (None, " "):
+                raise BadInput(
+                    f"{place}: feature {feature.name!r} has blanks within a cell and {source.path} has blanks between "
+                    "cells; say separator"
+                )
+
+
+def _check_bad_rows(place: str, owner: NodeType | EdgeType) -> None:
+    check_choice(place, "bad_rows", owner.bad_rows, BAD_ROWS)
+    limit = owner.bad_rows_limit
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise BadInput(f"{place}: bad_rows_limit is {limit!r}, expected a whole number of 0 or more")
 
 
 @dataclass(frozen=True)
@@ -299,12 +345,7 @@ class Schema:
             raise BadInput("schema: no edge type; name at least one")
         taken = set(self.edge_types)
         for edge_type in self.edge_types.values():
-            for end in (edge_type.name.src, edge_type.name.dst):
-                if end not in self.node_types:
-                    raise BadInput(
-                        f"edge type {edge_type.name}: node type {end!r} is not declared; "
-                        f"{nearest(end, self.node_types)}"
-                    )
+            self._check_ends(edge_type)
             if edge_type.reverse:
                 opposite = str(edge_type.name.reversed())
                 if opposite in taken:
@@ -314,37 +355,41 @@ class Schema:
                     )
                 taken.add(opposite)
 
+    def _check_ends(self, edge_type: EdgeType) -> None:
+        for end in (edge_type.name.src, edge_type.name.dst):
+            if end not in self.node_types:
+                raise BadInput(
+                    f"edge type {edge_type.name}: node type {end!r} is not declared; {nearest(end, self.node_types)}"
+                )
+            if not self.node_types[end].is_integer and any(source.is_sparse for source in edge_type.sources):
+                raise BadInput(
+                    f"edge type {edge_type.name}: the ids of a sparse array are its row and column numbers, but "
+                    f"node type {end!r} has string ids; declare integer ids"
+                )
+
     @classmethod
     def from_edges(
         cls,
         files: str | Path | Sequence[str | Path],
         edge_type: str | EdgeTypeName,
         *,
-        format: str | None = None,
-        src: str | int | None = None,
-        dst: str | int | None = None,
-        weight: str | int | None = None,
-        time: str | int | None = None,
-        header: bool | None = None,
-        delimiter: str | None = None,
         id_type: str | Mapping[str, str] = "integer",
-        reverse: bool = False,
-        undirected: bool = False,
+        **options: Any,
     ) -> "Schema":
         """Make the schema of one edge type from one or more files of the same layout.
 
         Parameters
         ----------
         files : path or sequence of paths
-            The files of edges.
+            The files of edges; a folder stands for all its files, and `*`, `?`, `[…]` match several.
         edge_type : str or EdgeTypeName
             `src:relation:dst`.
         id_type : str or mapping of str to str
-            `"integer"` or `"string"` for both ends, or by node type (one left out is `"integer"`).
-        format, src, dst, weight, time, header, delimiter
-            As in `EdgeSource`.
-        reverse, undirected : bool
-            As in `EdgeType`.
+            `"integer"`, `"unsigned"` or `"string"` for both ends, or by node type (one left out is `"integer"`).
+        **options
+            `format`, `src`, `dst`, `weight`, `time`, `header`, `delimiter`, `relation` and `member` as in
+            `EdgeSource`; `reverse`, `undirected`, `features`, `time_unit`, `duplicates` and the other policies as
+            in `EdgeType`.
 
         Raises
         ------
@@ -353,27 +398,64 @@ class Schema:
         """
         name = EdgeTypeName.parse(edge_type)
         paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+        paths = [file for path in paths for file in expand(path)]
         if not paths:
             raise BadInput(f"edge type {name}: no files; name at least one")
-        layout = EdgeSource(
-            paths[0],
-            format=format,
-            src=src,
-            dst=dst,
-            weight=weight,
-            time=time,
-            header=header,
-            delimiter=delimiter,
-        )
-        sources = tuple(replace(layout, path=path) for path in paths)
+        of_source, of_type = _split_options(f"edge type {name}", options)
+        layout = EdgeSource(paths[0], **of_source)
+        declared = EdgeType(name, tuple(replace(layout, path=path) for path in paths), **of_type)
         ends = (name.src, name.dst)
         by_type = dict.fromkeys(ends, id_type) if isinstance(id_type, str) else dict(id_type)
         for end in by_type:
             if end not in ends:
                 raise BadInput(f"id type of {end!r}: edge type {name} has no such node type; {nearest(end, ends)}")
-        node_types = {end: NodeType(end, by_type.get(end, "integer")) for end in ends}
-        declared = EdgeType(name, sources, reverse=reverse, undirected=undirected)
-        return cls(node_types, {str(name): declared})
+        return cls({end: NodeType(end, by_type.get(end, "integer")) for end in ends}, {str(name): declared})
+
+    @classmethod
+    def from_tables(
+        cls,
+        edges: Mapping[str, Any],
+        nodes: Mapping[str, Any] | None = None,
+        *,
+        id_types: Mapping[str, str] | None = None,
+    ) -> "Schema":
+        """Make a schema of tables in memory.
+
+        Parameters
+        ----------
+        edges : mapping of str to table or dict
+            By `src:relation:dst` a table as `EdgeSource` has it, or a dict of it (`table`) and any options of
+            `from_edges` that are not for files.
+        nodes : mapping of str to table or dict, optional
+            By node type a table as `NodeSource` has it, or a dict of it (`table`) and any of `id`, `features`,
+            `bad_rows`, `bad_rows_limit`.
+        id_types : mapping of str to str, optional
+            The id type by node type; one left out is `"integer"`.
+
+        Raises
+        ------
+        BadInput
+            As in the classes this makes, or an option that is unknown.
+        """
+        edge_types = {}
+        for name, given in edges.items():
+            of_source, of_type = _split_options(f"edge type {name}", _table_options(f"edge type {name}", given))
+            edge_type = EdgeType(EdgeTypeName.parse(name), (EdgeSource(**of_source),), **of_type)
+            edge_types[str(edge_type.name)] = edge_type
+        listed, id_types = dict(nodes or {}), dict(id_types or {})
+        ends = {end for each in edge_types.values() for end in (each.name.src, each.name.dst)}
+        for end in (*listed, *id_types):
+            if end not in ends:
+                raise BadInput(f"node type {end!r}: no edge type has it at an end; {nearest(end, sorted(ends))}")
+        node_types = {}
+        for end in ends:
+            options: dict[str, Any] = {}
+            if end in listed:
+                given = _table_options(f"node type {end!r}", listed[end])
+                of_source, options = _split_options(f"node type {end!r}", given, NodeSource, NodeType)
+                options["sources"] = (NodeSource(**of_source),)
+            node_types[end] = NodeType(end, id_types.get(end, "integer"), **options)
+        return cls(node_types, edge_types)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Schema":
@@ -387,3 +469,23 @@ class Schema:
         from graph_store.schema_file import read_schema
 
         return read_schema(Path(path))
+
+
+def _table_options(place: str, given: Any) -> dict[str, Any]:
+    options = dict(given) if isinstance(given, Mapping) else {"table": given}
+    if options.get("table") is None:
+        raise BadInput(f"{place}: no table; give one, or a dict of 'table' and options")
+    return options
+
+
+def _split_options(
+    place: str, options: Mapping[str, Any], source: type = EdgeSource, owner: type = EdgeType
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that are fields of the source, and those of the node or edge type."""
+    of_source = {each.name for each in fields(source)} - {"path"}
+    of_owner = {each.name for each in fields(owner)} - {"name", "id_type", "sources"}
+    for key in options:
+        if key not in of_source | of_owner:
+            raise BadInput(f"{place}: unknown option {key!r}; {nearest(key, sorted(of_source | of_owner))}")
+    split = [{key: value for key, value in options.items() if key in names} for names in (of_source, of_owner)]
+    return split[0], split[1]
