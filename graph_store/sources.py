@@ -2,12 +2,14 @@
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from graph_store.errors import BadInput
+from graph_store.feature_type import FeatureType
 from graph_store.words import check_column, check_flag, nearest, one_character
 
 FORMATS = ("parquet", "csv", "tsv", "adjacency", "jsonl", "npy", "npz", "arrow")
@@ -148,12 +150,17 @@ class NodeSource:
         _check_distinct(self.path, self.columns())
         if self.format == "adjacency":
             raise BadInput(f"{self.path}: format 'adjacency' is for edges; a file of nodes has columns, say 'csv'")
-        if hasattr(self.table, "tocoo"):
+        if self.is_sparse:
             raise BadInput(f"{self.path}: a sparse array holds edges; give nodes as a pyarrow Table")
 
     def columns(self) -> dict[str, str | int]:
         """Return the column of the ids, by its role `"id"`."""
         return {"id": 0 if self.id is None else self.id}
+
+    @property
+    def is_sparse(self) -> bool:
+        """True for a scipy sparse array or matrix, which holds no nodes."""
+        return hasattr(self.table, "tocoo")
 
 
 def _check_source(source: EdgeSource | NodeSource) -> None:
@@ -203,6 +210,23 @@ def _check_distinct(path: Path, columns: Mapping[str, str | int]) -> None:
         if str(column) in taken:
             raise BadInput(f"{path}: {role} and {taken[str(column)]} are both column {column!r}")
         taken[str(column)] = role
+
+
+def check_features(place: str, features: Sequence[FeatureType], sources: Sequence[EdgeSource | NodeSource]) -> None:
+    """Raise BadInput where features of one type have one name, or a source cannot hold one of them."""
+    names = [feature.name for feature in features]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"{place}: two features are called {name!r}; rename one of them")
+    for feature, source in product(features, sources):
+        if source.format == "adjacency" or source.is_sparse:
+            what = "an adjacency file" if source.format == "adjacency" else "a sparse array"
+            raise BadInput(f"{place}: {what} ({source.path}) holds no features; take them from a file with columns")
+        if feature.is_list and source.delimiter == " " and feature.separator in (None, " "):
+            raise BadInput(
+                f"{place}: {source.path} has blanks between cells and feature {feature.name!r} within them; "
+                "say its separator"
+            )
 
 
 def expand(path: Path) -> list[Path]:

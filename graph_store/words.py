@@ -4,11 +4,14 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 from graph_store.errors import BadInput
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 WILDCARD = "*"
+BAD_ROWS = ("stop", "aside")
+BAD_ROWS_LIMIT = 1000
 _NAME = re.compile(r"\w[\w.\-]{0,99}")
 _LONGEST_RELATION = 255
 
@@ -88,3 +91,18 @@ def one_character(place: str, key: str, given: object) -> str:
     if not isinstance(text, str) or len(text) != 1 or not text.isascii() or text in '"\r\n\0':
         raise BadInput(f"{place}: {key} {given!r}: expected one ASCII character, 'tab' or 'space'")
     return text
+
+
+def tuple_of(kind: type, place: str, key: str, given: Any) -> tuple[Any, ...]:
+    """Return one value of a kind, or several, as a tuple; raise BadInput for anything else."""
+    values = (given,) if isinstance(given, kind) else given
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, kind) for value in values):
+        raise BadInput(f"{place}: {key} is {given!r}, expected a tuple of {kind.__name__}")
+    return tuple(values)
+
+
+def check_bad_rows(place: str, bad_rows: object, limit: object) -> None:
+    """Raise BadInput unless these say what becomes of rows that cannot be taken, and of how many."""
+    check_choice(place, "bad_rows", bad_rows, BAD_ROWS)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise BadInput(f"{place}: bad_rows_limit is {limit!r}, expected a whole number of 0 or more")
