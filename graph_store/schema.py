@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from graph_store.edge_type import EdgeType, EdgeTypeName
+from graph_store.edge_type import TIME_UNITS, EdgeType, EdgeTypeName
 from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
 from graph_store.sources import FORMATS, EdgeSource, NodeSource, check_features, expand
@@ -14,6 +14,8 @@ from graph_store.words import BAD_ROWS_LIMIT, DELIMITERS, check_bad_rows, check_
 __all__ = [
     "DELIMITERS",
     "FORMATS",
+    "ID_TYPES",
+    "TIME_UNITS",
     "EdgeSource",
     "EdgeType",
     "EdgeTypeName",
