@@ -157,6 +157,15 @@ def nodes_of_ranks(base: np.ndarray) -> np.ndarray:
     return (np.arange(base[-1]) - np.repeat(base[:-1], sizes)) * num_shards + shards
 
 
+def live_ranks(base: np.ndarray, dead: np.ndarray) -> Any:
+    """Return what picks the dense ranks of the nodes that are not among the deleted ones."""
+    if dead.size == 0:
+        return slice(None)
+    live = np.ones(int(base[-1]), bool)
+    live[dense_ranks(dead, base)] = False
+    return live
+
+
 class IdMap:
     """The ids of one node type: found in both directions.
 
@@ -165,7 +174,9 @@ class IdMap:
     base : int64[num_shards + 1]
         The dense rank of each shard's first node.
     direct, low, index
-        What `find_nodes` takes; for strings the index is by hash.
+        What `find_nodes` takes; for strings the index is by hash. Deleted nodes are in neither.
+    dead : int64[d]
+        Deleted nodes, ascending; their ids are kept, to be given the same node when they come back.
     """
 
     id_type = "integer"
@@ -177,6 +188,7 @@ class IdMap:
         self.direct, self.index = sections["direct"], sections["index"]
         self.low = int(sections["low"][0])
         self.originals = sections["ids"]
+        self.dead = sections["dead"]
 
     @classmethod
     def build(cls, name: str, ids: np.ndarray, num_shards: int) -> "IdMap":
@@ -185,9 +197,13 @@ class IdMap:
         return cls.restore(name, ids[order], base)
 
     @classmethod
-    def restore(cls, name: str, ids: np.ndarray, base: np.ndarray) -> "IdMap":
+    def restore(
+        cls, name: str, ids: np.ndarray, base: np.ndarray, dead: np.ndarray = np.empty(0, np.int64)
+    ) -> "IdMap":
         """Make the map again from the ids in dense order; every word is as `build` gives it."""
-        return cls(name, cls._indexed(ids, nodes_of_ranks(base), base) | {"ids": ids})
+        live = live_ranks(base, dead)
+        indexed = cls._indexed(ids[live], nodes_of_ranks(base)[live], base)
+        return cls(name, indexed | {"ids": ids, "dead": dead})
 
     @staticmethod
     def _indexed(ids: np.ndarray, nodes: np.ndarray, base: np.ndarray) -> dict[str, np.ndarray]:

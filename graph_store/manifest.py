@@ -2,16 +2,21 @@
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
+from zlib import crc32
 
 from graph_store.errors import CorruptBlock, StoreNotFound
+from graph_store.feature_type import FeatureType
+from graph_store.edge_type import TIME_UNITS
 
-FORMAT = 1
+FORMAT = 2
 NAME = "manifest.json"
+_CRC = re.compile(rb',\n "crc32": "([0-9a-f]{8})"\n}\Z')
 
 
 @dataclass(frozen=True)
@@ -22,27 +27,41 @@ class StoredNodeType:
     ----------
     name : str
     id_type : str
-        "integer" or "string".
+        "integer", "unsigned" or "string".
     count : int
-        Nodes.
+        Nodes; those deleted are not counted.
     shard_counts : list of int
-        Nodes a shard.
+        Node numbers a shard has given out, deleted nodes included.
+    features : list of dict
+        Of each feature its name, kind, dtype, dim and scale.
     """
 
     name: str
     id_type: str
     count: int
     shard_counts: list[int]
+    features: list[dict] = field(default_factory=list)
+
+    @property
+    def is_integer(self) -> bool:
+        """True when ids are int64 or uint64."""
+        return self.id_type != "string"
+
+    @property
+    def feature_types(self) -> list[FeatureType]:
+        """The features, in the order of their numbers."""
+        return [FeatureType(**entry) for entry in self.features]
 
     def check(self, num_shards: int) -> None:
         """Raise ValueError where its parts contradict each other."""
         _check_kinds(self)
-        if self.id_type not in ("integer", "string"):
+        if self.id_type not in ("integer", "unsigned", "string"):
             raise ValueError(f"node type {self.name!r}: id_type {self.id_type!r}")
         if len(self.shard_counts) != num_shards or min(self.shard_counts) < 0:
             raise ValueError(f"node type {self.name!r}: counts of {len(self.shard_counts)} shards, not of {num_shards}")
-        if sum(self.shard_counts) != self.count:
-            raise ValueError(f"node type {self.name!r}: {sum(self.shard_counts)} nodes in all shards, not {self.count}")
+        if not 0 <= self.count <= sum(self.shard_counts):
+            raise ValueError(f"node type {self.name!r}: {self.count} of {sum(self.shard_counts)} nodes in all shards")
+        _check_features(self)
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,16 @@ class StoredEdgeType:
         Rows dropped since an equal one came before.
     self_loops : int
         Edges from a node to itself, kept.
+    edge_rows : int
+        Edge ids given out, rows of the edge features; 0 where the type has no features.
+    features : list of dict
+        As of a node type. Of a reverse type those of the type itself.
+    time_unit : str or None
+        What the times count.
+    rules : dict of str to str
+        What is done with duplicates, self loops, missing nodes and weights, as in the schema.
+    counts : dict of str to int
+        Rows that a rule left out when the store was made.
     """
 
     name: str
@@ -80,6 +109,21 @@ class StoredEdgeType:
     num_entries: int
     duplicates: int
     self_loops: int
+    edge_rows: int = 0
+    features: list[dict] = field(default_factory=list)
+    time_unit: str | None = None
+    rules: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def feature_types(self) -> list[FeatureType]:
+        """The features, in the order of their numbers."""
+        return [FeatureType(**entry) for entry in self.features]
+
+    @property
+    def numbered(self) -> bool:
+        """True when each edge has an edge id, the row of its features."""
+        return bool(self.features)
 
     @property
     def src(self) -> str:
@@ -105,7 +149,10 @@ class StoredEdgeType:
             raise ValueError(f"edge type {self.name!r}: reverse {self.reverse!r}")
         if self.undirected and self.reverse != self.name:
             raise ValueError(f"edge type {self.name!r}: undirected, but its reverse is {self.reverse!r}")
-        if min(self.num_edges, self.num_entries, self.duplicates, self.self_loops) < 0:
+        _check_features(self)
+        if self.time_unit not in (None, *TIME_UNITS):
+            raise ValueError(f"edge type {self.name!r}: time_unit {self.time_unit!r}")
+        if min(self.num_edges, self.num_entries, self.duplicates, self.self_loops, self.edge_rows) < 0:
             raise ValueError(f"edge type {self.name!r}: a negative count")
 
 
@@ -129,10 +176,11 @@ class Manifest:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write the manifest beside its place, fsync, rename."""
+        """Write the manifest with its crc32 beside its place, fsync, rename."""
         beside = folder / (NAME + ".partial")
+        body = json.dumps(asdict(self), indent=1, ensure_ascii=False)
         with open(beside, "w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
+            file.write(f'{body[:-2]},\n "crc32": "{crc32(body.encode()):08x}"\n}}')
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, folder / NAME)
@@ -157,9 +205,13 @@ class Manifest:
         try:
             values: dict[str, Any] = json.loads(data)
             if values["format"] != FORMAT:
-                raise CorruptBlock(
-                    f"{path}: store format {values['format']}, this version reads format {FORMAT}; ingest again"
-                )
+                newer = isinstance(values["format"], int) and values["format"] > FORMAT
+                remedy = "it was made by a newer gossamer; upgrade this one" if newer else "ingest again"
+                raise CorruptBlock(f"{path}: store format {values['format']}, this version reads {FORMAT}; {remedy}")
+            body, said = _without_crc(data)
+            if crc32(body) != said:
+                raise ValueError(f"its crc32 is {crc32(body):08x}, not {said:08x}")
+            del values["crc32"]
             for name, kind in (("node_types", StoredNodeType), ("edge_types", StoredEdgeType)):
                 if not isinstance(values[name], list):
                     raise ValueError(f"{name} is {values[name]!r}")
@@ -189,6 +241,20 @@ class Manifest:
                 raise ValueError(f"file {name!r}: {sealed}")
 
 
+def _without_crc(data: bytes) -> tuple[bytes, int]:
+    """Return what the crc32 of a manifest is of, and the crc32 it states."""
+    found = _CRC.search(data)
+    if found is None:
+        raise ValueError("no crc32 at its end")
+    return data[: found.start()] + b"\n}", int(found.group(1), 16)
+
+
+def _check_features(entry: "StoredNodeType | StoredEdgeType") -> None:
+    names = [feature.name for feature in entry.feature_types]
+    if len(set(names)) < len(names):
+        raise ValueError(f"type {entry.name!r}: two features of one name")
+
+
 def _is(value: object, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
@@ -198,7 +264,7 @@ def _check_kinds(entry: Any) -> None:
     for each in fields(entry):
         value, kind = getattr(entry, each.name), get_origin(each.type)
         declared = each.type if kind in (None, UnionType) else kind
-        of_items = get_args(each.type)[0] if kind is list else object
+        of_items = get_args(each.type)[0] if kind is list and get_args(each.type) else object
         if not _is(value, declared) or (kind is list and not all(_is(item, of_items) for item in value)):
             raise ValueError(f"{each.name} is {value!r}")
 

@@ -18,7 +18,7 @@ from graph_store.blocks import (
 from graph_store.errors import CorruptBlock, GraphStoreError
 from graph_store.ids import IdMap
 from graph_store.manifest import Manifest
-from graph_store.shard import Shard, open_id_piece, seal_id_piece
+from graph_store.shard import Shard, open_piece, seal_piece
 from graph_store.string_ids import StringMap
 
 PIECE_IDS = 4096
@@ -107,7 +107,7 @@ def id_pieces(ids: IdMap, shard: int) -> list[tuple[int, bytes]]:
             body[lengths.size :].view(np.uint8)[: data.size] = data
         else:
             body = ids.originals[start:stop]
-        pieces.append((start - low, seal_id_piece(body, stop - start, start - low)))
+        pieces.append((start - low, seal_piece(body, stop - start, start - low)))
     return pieces
 
 
@@ -127,7 +127,7 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
         path, count = shard_folder(store, manifest.generation, shard), 0
         with Shard(path) as database:
             for piece in database.id_pieces(number):
-                size, body = open_id_piece(piece, f"{path}: ids of {node_type.name!r} from {count}")
+                size, body = open_piece(piece, f"{path}: ids of {node_type.name!r} from {count}")
                 if node_type.id_type == "string":
                     lengths.append(body[:size])
                     bodies.append(body[size:].view(np.uint8)[: int(body[:size].sum())])

@@ -1,7 +1,8 @@
 """One shard: a RocksDB of its own with the base blocks and ids, and the keys under which they lie.
 
 Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes), first local id of the block (8),
-ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8).
+ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8). `feat` and
+the dictionaries in `meta`: see `feature_records`. `meta` also has, as "d" and the node type (2), the deleted local ids.
 """
 
 import os
@@ -19,8 +20,8 @@ from graph_store.blocks import Encoded
 from graph_store.errors import CorruptBlock
 from graph_store.packing import CRC_TABLES, crc32c
 
-ID_MAGIC, ID_VERSION = 0x44495347, 1  # "GSID"
-FAMILIES = ("adj", "delta", "feat", "ids", "meta")
+PIECE_MAGIC, PIECE_VERSION = 0x44495347, 1  # "GSID"
+FAMILIES = ("adj", "feat", "ids", "meta")
 _ADJ_KEY = struct.Struct(">HQHI")
 _ID_KEY = struct.Struct(">HQ")
 
@@ -120,7 +121,8 @@ class Shard:
         column.ingest_external_file([str(path) for path in files], options)
         del column  # a live handle keeps the database's lock
 
-    def _items(self, family: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def items(self, family: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pairs whose keys begin with `prefix`, in order; CorruptBlock where RocksDB finds damage."""
         column = self._db.get_column_family(family)
         try:
             rows = column.iter()
@@ -142,7 +144,7 @@ class Shard:
     def records(self, edge_type: int) -> Encoded:
         """Read all records of an edge type, in the order of their keys."""
         values, rows, offset = [], [], 0
-        for key, value in self._items("adj", struct.pack(">H", edge_type)):
+        for key, value in self.items("adj", struct.pack(">H", edge_type)):
             _, first, ordinal, chunk = _ADJ_KEY.unpack(key)
             if len(value) % 8:
                 raise CorruptBlock(f"{self.path}: block {first} of edge type {edge_type} has {len(value)} bytes")
@@ -154,7 +156,7 @@ class Shard:
 
     def id_pieces(self, node_type: int) -> list[bytes]:
         """Read the pieces of a node type's ids, in order."""
-        return [value for _, value in self._items("ids", struct.pack(">H", node_type))]
+        return [value for _, value in self.items("ids", struct.pack(">H", node_type))]
 
 
 def id_key(node_type: int, first: int) -> bytes:
@@ -162,22 +164,22 @@ def id_key(node_type: int, first: int) -> bytes:
     return _ID_KEY.pack(node_type, first)
 
 
-def seal_id_piece(body: np.ndarray, count: int, first: int) -> bytes:
-    """Return the bytes of a piece: magic and version, first local id, ids, crc32c of the rest; then int64 words.
+def seal_piece(body: np.ndarray, count: int, first: int) -> bytes:
+    """Return the bytes of a piece: magic and version, first row, rows, crc32c of the rest; then int64 words.
 
-    The words are the ids themselves, or the byte lengths of strings and then their bytes.
+    Of ids the words are the ids themselves, or the byte lengths of strings and then their bytes.
     """
     words = np.empty(4 + body.size, np.uint64)
-    words[0], words[1], words[2] = ID_MAGIC | ID_VERSION << 32, first, count
+    words[0], words[1], words[2] = PIECE_MAGIC | PIECE_VERSION << 32, first, count
     words[4:] = body.view(np.uint64)
     words[3] = _piece_crc(words)
     return words.tobytes()
 
 
-def open_id_piece(piece: bytes, where: str) -> tuple[int, np.ndarray]:
-    """Return the number of ids in a piece and its int64 words; CorruptBlock when it is damaged."""
+def open_piece(piece: bytes, where: str) -> tuple[int, np.ndarray]:
+    """Return the number of rows in a piece and its int64 words; CorruptBlock when it is damaged."""
     words = np.frombuffer(piece, np.uint64) if len(piece) % 8 == 0 else np.empty(0, np.uint64)
-    if words.size < 4 or int(words[0]) != ID_MAGIC | ID_VERSION << 32 or int(words[3]) != _piece_crc(words):
+    if words.size < 4 or int(words[0]) != PIECE_MAGIC | PIECE_VERSION << 32 or int(words[3]) != _piece_crc(words):
         raise CorruptBlock(f"{where}: damaged; restore the store from its source")
     return int(words[2]), words[4:].view(np.int64)
 

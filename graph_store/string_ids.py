@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_store.ids import IdMap, assign, build_index, dense_ranks, nodes_of_ranks, shards_of
+from graph_store.ids import IdMap, assign, build_index, dense_ranks, live_ranks, nodes_of_ranks, shards_of
 from graph_store.kernels import kernel, mix64
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
@@ -148,18 +148,20 @@ class StringMap(IdMap):
         data: np.ndarray,
         base: np.ndarray,
         hash_mask: int = (1 << 64) - 1,
+        dead: np.ndarray = np.empty(0, np.int64),
     ) -> "StringMap":
         """Make the map from the strings' bytes in dense order."""
         mask = np.array([hash_mask], np.uint64)
         hashes = _hashes(offsets, data, mask[0])
-        empty = np.empty(0, np.int64)
+        empty, live = np.empty(0, np.int64), live_ranks(base, dead)
         return cls(
             name,
             {
                 "base": base,
                 "low": np.zeros(1, np.int64),
                 "direct": empty,
-                "index": build_index(hashes, nodes_of_ranks(base)),
+                "index": build_index(hashes[live], nodes_of_ranks(base)[live]),
+                "dead": dead,
                 "ids": data,
                 "offsets": offsets,
                 "hash_mask": mask,
@@ -216,6 +218,11 @@ class StringIds:
             if begin < hashes.size:
                 self._grow(int(offsets[begin + 1] - offsets[begin]))
         return codes
+
+    def words(self) -> list[bytes]:
+        """Return the distinct strings so far, UTF-8, by their codes."""
+        data, offsets = self._pool.tobytes(), self._offsets[: self._count + 1].tolist()
+        return [data[start:stop] for start, stop in zip(offsets[:-1], offsets[1:])]
 
     def _grow(self, length: int) -> None:
         count = self._count

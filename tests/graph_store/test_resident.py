@@ -27,7 +27,7 @@ from graph_store.resident import (
     write_edges,
     write_nodes,
 )
-from graph_store.shard import id_key, open_id_piece, seal_id_piece
+from graph_store.shard import id_key, open_piece, seal_piece
 from graph_store.string_ids import StringIds
 from tests.graph_store.stores import BACK, CLICKS, many_rows, snapshot
 from tests.oracles import crc32c, lists_of
@@ -145,7 +145,7 @@ def test_pieces_of_ids_hold_4096_each_in_the_order_of_their_keys():
     ids = IdMap.build("user", np.arange(10_000) * 7 - 100, 1)
     pieces = id_pieces(ids, 0)
     assert [first for first, _ in pieces] == [0, 4096, 8192]
-    opened = [open_id_piece(piece, "here") for _, piece in pieces]
+    opened = [open_piece(piece, "here") for _, piece in pieces]
     assert [count for count, _ in opened] == [4096, 4096, 1808]
     assert np.array_equal(np.concatenate([body for _, body in opened]), ids.originals)
     keys = [id_key(number, first) for number in (0, 1, 256) for first in (0, 1, 255, 256, 2**40)]
@@ -158,7 +158,7 @@ def test_pieces_of_string_ids_hold_lengths_and_bytes():
     collected.add(["ü", "", "abcdefghi"])
     ids = collected.finish(1)[0]
     ((first, piece),) = id_pieces(ids, 0)
-    count, body = open_id_piece(piece, "here")
+    count, body = open_piece(piece, "here")
     assert (first, count) == (0, 3)
     names = ids.to_ids(np.arange(3)).tolist()
     assert body[:3].tolist() == [len(name.encode()) for name in names]
@@ -167,17 +167,17 @@ def test_pieces_of_string_ids_hold_lengths_and_bytes():
 
 def test_a_piece_is_sealed_by_the_crc32c_of_all_but_itself_and_any_flipped_bit_is_found():
     body = np.array([5, -1, 2**63 - 1], np.int64)
-    piece = seal_id_piece(body, 3, 4096)
+    piece = seal_piece(body, 3, 4096)
     words = np.frombuffer(piece, np.uint64)
     assert int(words[3]) == crc32c(piece[:24] + piece[32:])
     for bit in range(8 * len(piece)):
         damaged = bytearray(piece)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptBlock, match="here: damaged"):
-            open_id_piece(bytes(damaged), "here")
+            open_piece(bytes(damaged), "here")
     for damaged in (b"", piece[:-1], piece[:-8], piece[:24], piece + b"\0" * 8):
         with pytest.raises(CorruptBlock):
-            open_id_piece(damaged, "here")
+            open_piece(damaged, "here")
 
 
 def test_lists_that_come_in_pieces_are_those_that_come_whole(tmp_path):

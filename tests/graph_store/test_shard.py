@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graph_store.blocks import Encoded, encode
 from graph_store.errors import CorruptBlock
-from graph_store.shard import Shard, SortedFile, id_key, open_id_piece, seal_id_piece
+from graph_store.shard import Shard, SortedFile, id_key, open_piece, seal_piece
 from tests.oracles import crc32c
 
 
@@ -58,14 +58,14 @@ def test_records_come_back_by_edge_type_in_the_order_of_their_keys(path):
 def test_keys_are_big_endian_so_that_their_order_is_that_of_ids(path):
     firsts = [0, 255, 256, 65535, 65536, 2**32, 2**40]
     pieces = [
-        (node_type, first, seal_id_piece(np.array([first]), 1, first)) for node_type in (0, 1) for first in firsts
+        (node_type, first, seal_piece(np.array([first]), 1, first)) for node_type in (0, 1) for first in firsts
     ]
     keys = [id_key(kind, first) for kind, first, _ in pieces]
     assert keys == sorted(keys)
     assert id_key(258, 3) == b"\x01\x02" + struct.pack(">Q", 3)
     fill(path, {}, pieces)
     with Shard(path) as shard:
-        assert [open_id_piece(piece, "")[1].tolist() for piece in shard.id_pieces(1)] == [[first] for first in firsts]
+        assert [open_piece(piece, "")[1].tolist() for piece in shard.id_pieces(1)] == [[first] for first in firsts]
 
 
 def test_a_sorted_file_without_pairs_is_none(tmp_path):
@@ -148,16 +148,16 @@ def test_a_record_of_no_whole_words_is_refused_by_name(path):
     data=st.data(),
 )
 def test_a_sealed_piece_of_ids_opens_and_any_flipped_bit_is_found(body, count, first, data):
-    piece = seal_id_piece(np.array(body, np.int64), count, first)
+    piece = seal_piece(np.array(body, np.int64), count, first)
     assert piece[:8] == b"GSID" + struct.pack("<I", 1)
     assert struct.unpack("<QQQ", piece[8:32]) == (first, count, crc32c(piece[:24] + piece[32:]))
-    found, words = open_id_piece(piece, "here")
+    found, words = open_piece(piece, "here")
     assert (found, words.tolist()) == (count, body)
     damaged = bytearray(piece)
     damaged[data.draw(st.integers(0, len(piece) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     for wrong in (bytes(damaged), piece[:-1], piece[:-8] if body else piece[:24], b""):
         with pytest.raises(CorruptBlock, match=r"^here: damaged; restore the store from its source$"):
-            open_id_piece(wrong, "here")
+            open_piece(wrong, "here")
 
 
 def test_records_are_written_as_they_lie_in_their_words(tmp_path):
