@@ -181,6 +181,13 @@ class EdgeType:
                     f"{without.path} has none; all files of a type must agree"
                 )
 
+        for source in self.sources if self.duplicates in ("all", "sum", "error") else ():
+            if source.table is None and self.sources.count(source) > 1:
+                raise BadInput(
+                    f"{place}: {source.path} is named twice and duplicates is {self.duplicates!r}, so its rows would "
+                    "count twice; name it once"
+                )
+
     def _check_relation(self, place: str) -> None:
         for source in self.sources:
             if self.name.is_wildcard and source.relation is None:

@@ -9,7 +9,16 @@ from graph_store.edge_type import TIME_UNITS, EdgeType, EdgeTypeName
 from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
 from graph_store.sources import FORMATS, EdgeSource, NodeSource, check_features, expand
-from graph_store.words import BAD_ROWS_LIMIT, DELIMITERS, check_bad_rows, check_choice, check_name, nearest, tuple_of
+from graph_store.words import (
+    BAD_ROWS_LIMIT,
+    DELIMITERS,
+    check_bad_rows,
+    check_choice,
+    check_name,
+    nearest,
+    tuple_of,
+    within,
+)
 
 __all__ = [
     "DELIMITERS",
@@ -198,21 +207,17 @@ class Schema:
         edge_types = {}
         for name, given in edges.items():
             of_source, of_type = _split_options(f"edge type {name}", _table_options(f"edge type {name}", given))
-            edge_type = EdgeType(EdgeTypeName.parse(name), (EdgeSource(**of_source),), **of_type)
+            with within(f"edge type {name}"):
+                source = EdgeSource(**of_source)
+            edge_type = EdgeType(EdgeTypeName.parse(name), (source,), **of_type)
             edge_types[str(edge_type.name)] = edge_type
         listed, id_types = dict(nodes or {}), dict(id_types or {})
         ends = {end for each in edge_types.values() for end in (each.name.src, each.name.dst)}
         for end in (*listed, *id_types):
             if end not in ends:
                 raise BadInput(f"node type {end!r}: no edge type has it at an end; {nearest(end, sorted(ends))}")
-        node_types = {}
-        for end in ends:
-            options: dict[str, Any] = {}
-            if end in listed:
-                given = _table_options(f"node type {end!r}", listed[end])
-                of_source, options = _split_options(f"node type {end!r}", given, NodeSource, NodeType)
-                options["sources"] = (NodeSource(**of_source),)
-            node_types[end] = NodeType(end, id_types.get(end, "integer"), **options)
+        options = {end: _node_options(end, table) for end, table in listed.items()}
+        node_types = {end: NodeType(end, id_types.get(end, "integer"), **options.get(end, {})) for end in ends}
         return cls(node_types, edge_types)
 
     @classmethod
@@ -234,6 +239,13 @@ def _table_options(place: str, given: Any) -> dict[str, Any]:
     if options.get("table") is None:
         raise BadInput(f"{place}: no table; give one, or a dict of 'table' and options")
     return options
+
+
+def _node_options(name: str, given: Any) -> dict[str, Any]:
+    place = f"node type {name!r}"
+    of_source, of_type = _split_options(place, _table_options(place, given), NodeSource, NodeType)
+    with within(place):
+        return {**of_type, "sources": (NodeSource(**of_source),)}
 
 
 def _split_options(

@@ -189,15 +189,15 @@ def _check_table(source: EdgeSource | NodeSource) -> None:
     for key in ("format", "header", "delimiter", "member"):
         if getattr(source, key) is not None:
             raise BadInput(f"{TABLE}: {key} is for files; a table in memory has none, leave it out")
-    table, kind = source.table, type(source.table)
+    table = source.table
     if hasattr(table, "to_batches") or hasattr(table, "read_next_batch") or hasattr(table, "tocoo"):
         return
-    if kind.__name__ == "RecordBatch":
+    if type(table).__name__ == "RecordBatch":
         object.__setattr__(source, "table", (table,))
         return
     if hasattr(table, "__array__") or isinstance(table, (str, bytes, Mapping)) or not hasattr(table, "__iter__"):
         raise BadInput(
-            f"{TABLE}: a {kind.__module__}.{kind.__qualname__} is no table; expected a pyarrow Table, "
+            f"{TABLE}: a {type(table).__qualname__} is no table; expected a pyarrow Table, "
             "RecordBatchReader or RecordBatches, or a scipy sparse array; pyarrow.table(…) or "
             "pyarrow.Table.from_pandas(…) make one"
         )
@@ -229,13 +229,15 @@ def check_features(place: str, features: Sequence[FeatureType], sources: Sequenc
             )
 
 
-def expand(path: Path) -> list[Path]:
+def expand(path: str | Path, folder: Path = Path()) -> list[Path]:
     """Return the files that a path of a schema stands for.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         A file (which need not exist), a folder, or a pattern of either with `*`, `?`, `[…]` and `**`.
+    folder : Path
+        Where a relative path starts.
 
     Returns
     -------
@@ -248,17 +250,18 @@ def expand(path: Path) -> list[Path]:
     BadInput
         Nothing matches the pattern, or the folder has no file or cannot be read.
     """
-    if path.is_dir():
-        files = sorted(_walk(path))
+    given = folder / path
+    if given.is_dir():
+        files = sorted(_walk(given))
         if not files:
-            raise BadInput(f"{path}: no file in this folder (names beginning with '.' or '_' are left out)")
+            raise BadInput(f"{given}: no file in this folder (names beginning with '.' or '_' are left out)")
         return files
-    if path.exists() or not glob.has_magic(str(path)):
-        return [path]
-    found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+    if given.exists() or not glob.has_magic(str(path)):
+        return [given]
+    found = (folder / name for name in sorted(glob.glob(str(path), root_dir=folder, recursive=True)))
     files = [file for match in found for file in (sorted(_walk(match)) if match.is_dir() else [match])]
     if not files:
-        raise BadInput(f"{path}: no file matches")
+        raise BadInput(f"{given}: no file matches")
     return list(dict.fromkeys(files))
 
 

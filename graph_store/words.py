@@ -3,7 +3,8 @@
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from graph_store.errors import BadInput
@@ -37,6 +38,15 @@ def nearest(word: object, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     shown = ", ".join(repr(name) for name in names[:20])
     return f"known: {shown}{', …' if len(names) > 20 else ''}" if names else "there are none"
+
+
+@contextmanager
+def within(place: object) -> Iterator[None]:
+    """Put the place in front of the message of a BadInput that is raised within."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}") from None
 
 
 def check_name(what: str, name: object) -> None:
