@@ -1,5 +1,6 @@
 """Edge types: their names, the files their edges come from, and how the edges are taken and stored."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from graph_store.errors import BadInput
@@ -181,8 +182,8 @@ class EdgeType:
                     f"{without.path} has none; all files of a type must agree"
                 )
 
-        for source in self.sources if self.duplicates in ("all", "sum", "error") else ():
-            if source.table is None and self.sources.count(source) > 1:
+        for source, count in Counter(self.sources).items():
+            if count > 1 and source.table is None and self.duplicates in ("all", "sum", "error"):
                 raise BadInput(
                     f"{place}: {source.path} is named twice and duplicates is {self.duplicates!r}, so its rows would "
                     "count twice; name it once"

@@ -421,6 +421,14 @@ def test_tables_that_cannot_be_are_refused_by_type_and_option(edges, nodes, id_t
         Schema.from_tables(edges, nodes, id_types=id_types)
 
 
+def test_a_schema_calls_its_types_by_their_own_names():
+    edges = EdgeType(EdgeTypeName.parse("a:r:a"), PLAIN)
+    with pytest.raises(BadInput, match="'b' stands for the type 'a'; use its own name"):
+        Schema({"b": NodeType("a")}, {"a:r:a": edges})
+    with pytest.raises(BadInput, match="'a:s:a' stands for the type 'a:r:a'"):
+        Schema({"a": NodeType("a")}, {"a:s:a": edges})
+
+
 def test_a_reverse_type_needs_room_for_its_longer_name():
     edges = EdgeType(EdgeTypeName("a", "r" * 255, "b"), (PLAIN,), reverse=True)
     with pytest.raises(BadInput, match="relation name 'rev_rrr"):
