@@ -110,7 +110,8 @@ class Schema:
         object.__setattr__(self, "node_types", dict(sorted(self.node_types.items())))
         if not self.edge_types:
             raise BadInput("schema: no edge type; name at least one")
-        for key, value in (*self.node_types.items(), *self.edge_types.items()):
+        types: dict[str, NodeType | EdgeType] = {**self.node_types, **self.edge_types}
+        for key, value in types.items():
             if key != str(value.name):
                 raise BadInput(f"schema: {key!r} stands for the type {str(value.name)!r}; use its own name")
         taken = set(self.edge_types)

@@ -1,5 +1,6 @@
 """Schema files: what they declare, and what in them is refused and how."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -257,10 +258,27 @@ def test_an_absent_schema_file_is_refused(tmp_path):
 
 def test_the_schema_of_the_documentation_is_one(tmp_path):
     text = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text(encoding="utf-8")
-    (tmp_path / "clicks").mkdir()
-    (tmp_path / "clicks" / "part-0.parquet").touch()
+    for name in ("clicks/part-0.parquet", "items/0.csv", "items/1.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
     schema = Schema.from_toml(write(tmp_path, text.partition("```toml\n")[2].partition("```")[0]))
     assert list(schema.edge_types) == ["user:clicks:item", "item:like:item", "item:from:shop"]
     assert schema.node_types["user"].id_type == "string"
     assert schema.edge_types["user:clicks:item"].timed
+    assert schema.edge_types["user:clicks:item"].features == (FeatureType("device", "category"),)
     assert schema.edge_types["item:from:shop"].sources[0].delimiter == ";"
+    item = schema.node_types["item"]
+    assert item.sources == tuple(NodeSource(tmp_path / "items" / name, id="item_id") for name in ("0.csv", "1.csv"))
+    assert item.features == (
+        FeatureType("price", "scalar", "float32"),
+        FeatureType("genres", "ids", columns=("genre_ids",), separator="|"),
+        FeatureType("picture", "vector", "float16", 64, separator=","),
+    )
+
+
+def test_every_key_is_in_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text(encoding="utf-8")
+    tables = text.partition("### Keys of files")[2].partition("## In Python")[0]
+    values = (NodeSource, EdgeSource, NodeType, EdgeType, FeatureType)
+    keys = {each.name for value in values for each in fields(value)} - {"name", "path", "table"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in tables] == []
