@@ -228,7 +228,7 @@ def _argsort(keys: np.ndarray, bits: int, order: np.ndarray, scratch: np.ndarray
         order[:] = scratch
 
 
-def _sorted_order(columns: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
+def sorted_order(columns: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
     """Return the stable order by several uint64 columns of stated bits, the most significant first."""
     words: list[tuple[np.ndarray, int]] = []
     for values, bits in reversed(columns):
@@ -256,7 +256,7 @@ def _indexed_lists(
     if time is not None:
         origin = time.min() if time.size else np.int64(0)
         keys.insert(1, time.view(np.uint64) - np.uint64(int(origin) & (2**64 - 1)))
-    order = _sorted_order([(values, bits_of(values)) for values in keys])
+    order = sorted_order([(values, bits_of(values)) for values in keys])
     keys = [values[order] for values in keys]
     keep = np.ones(order.size, bool)
     if order.size:

@@ -31,6 +31,11 @@ def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarra
     return out
 
 
+def hash_strings(offsets: np.ndarray, data: np.ndarray, mask: int) -> np.ndarray:
+    """Return int64[n], the hash of each string of UTF-8 bytes, as far as `mask` lets through."""
+    return _hashes(np.ascontiguousarray(offsets, np.int64), data if data.size else np.zeros(1, np.uint8), np.uint64(mask))
+
+
 @kernel
 def _same(first, first_start, first_stop, second, second_start, second_stop):
     if first_stop - first_start != second_stop - second_start:
@@ -139,6 +144,11 @@ class StringMap(IdMap):
         super().__init__(name, sections)
         self.offsets = sections["offsets"]
         self._mask = np.uint64(sections["hash_mask"][0])
+
+    @property
+    def hash_mask(self) -> int:
+        """The bits of a hash that are used: all, but in tests of equal hashes."""
+        return int(self._mask)
 
     @classmethod
     def restore_strings(
