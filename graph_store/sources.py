@@ -177,8 +177,10 @@ def _check_source(source: EdgeSource | NodeSource) -> None:
     if source.member is not None and (not isinstance(source.member, str) or not source.member):
         raise BadInput(f"{place}: member is {source.member!r}, expected the name of a file within the archive")
     if source.format in _NO_TEXT and (source.header is not None or source.delimiter is not None):
-        what = "a Parquet file" if source.format == "parquet" else f"a file of format {source.format!r}"
-        raise BadInput(f"{place}: {what} has no delimiter and always names its columns; leave them out")
+        has = f"a file of format {source.format!r} has no delimiter and no header row"
+        if source.format == "parquet":
+            has = "a Parquet file has no delimiter and always names its columns"
+        raise BadInput(f"{place}: {has}; leave them out")
     if source.table is not None:
         _check_table(source)
 
