@@ -6,11 +6,13 @@ file is written beside its place, fsynced and renamed, so that it is there whole
 """
 
 import contextlib
+import ctypes
 import json
 import mmap
 import os
 import struct
 import threading
+import weakref
 import zlib
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +25,8 @@ from graph_store.errors import CorruptBlock
 MAGIC = b"GSARENA1"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGN = 4096
+_HUGE = 2 << 20
+_MAP_FIXED = 0x10
 
 
 class ArenaWriter:
@@ -83,7 +87,7 @@ class ArenaWriter:
 class ArenaFile:
     """A mapped arena file; `sections[name]` are read-only arrays that live as long as they are referred to."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep_open: bool = False) -> None:
         self.path = path
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -91,14 +95,19 @@ class ArenaFile:
                 raise CorruptBlock(f"{path}: {size} bytes are too few for an arena file; delete it, it is rebuilt")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             _ask_for_huge_pages(mapped)
+            # A file that is about to lose its name stays reachable by a handle.
+            self.handle: int | None = None
+            if keep_open:
+                self.handle = os.dup(file.fileno())
+                weakref.finalize(self, os.close, self.handle)
         length, crc, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
         start = size - _TAIL.size - length
         if magic != MAGIC or start < 0 or zlib.crc32(mapped[start : start + length]) != crc:
             raise CorruptBlock(f"{path}: the table at its end is damaged; delete it, it is rebuilt")
-        self._table: dict[str, dict[str, Any]] = json.loads(mapped[start : start + length])
+        self.table: dict[str, dict[str, Any]] = json.loads(mapped[start : start + length])
         self.sections: dict[str, np.ndarray] = {
             name: np.frombuffer(mapped, dtype=entry["dtype"], count=entry["length"], offset=entry["offset"])
-            for name, entry in self._table.items()
+            for name, entry in self.table.items()
         }
         self.num_bytes = size
 
@@ -107,8 +116,13 @@ class ArenaFile:
         return [
             name
             for name, section in self.sections.items()
-            if zlib.crc32(memoryview(section).cast("B") if section.size else b"") != self._table[name]["crc"]
+            if zlib.crc32(memoryview(section).cast("B") if section.size else b"") != self.table[name]["crc"]
         ]
+
+
+def behind_in_words(words: np.ndarray) -> int:
+    """Return the word from which on an array may be mapped behind another one: the next page's first."""
+    return -(-words.nbytes // _ALIGN) * (_ALIGN // 8)
 
 
 def _ask_for_huge_pages(mapped: mmap.mmap) -> None:
@@ -117,3 +131,54 @@ def _ask_for_huge_pages(mapped: mmap.mmap) -> None:
     if advice is not None:
         with contextlib.suppress(OSError):
             mapped.madvise(advice)
+
+
+def mapped_together(first: ArenaFile, second: ArenaFile, name: str) -> np.ndarray:
+    """Map the section `words` of one file and section `name` of another as one uint64 array.
+
+    The second begins at `behind_in_words` of the first; what lies between is no data.
+    """
+    files = [(first, first.table["words"]), (second, second.table[name])]
+    sizes = [8 * entry["length"] for _, entry in files]
+    behind = -(-sizes[0] // _ALIGN) * _ALIGN
+    address, reserved = _reserve(behind + sizes[1])
+    start = -(-address // _HUGE) * _HUGE
+    for (file, entry), size, at in zip(files, sizes, (start, start + behind)):
+        if size:
+            with open(file.path if file.handle is None else f"/proc/self/fd/{file.handle}", "rb") as opened:
+                flags = mmap.MAP_SHARED | _MAP_FIXED
+                _mmap(at, size, mmap.PROT_READ, flags, opened.fileno(), entry["offset"])
+            _libc().madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), getattr(mmap, "MADV_HUGEPAGE", 14))
+    held = (ctypes.c_uint8 * (behind + sizes[1])).from_address(start)
+    weakref.finalize(held, _unmap, address, reserved)
+    array = np.frombuffer(held, np.uint64)
+    array.flags.writeable = False
+    return array
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _mmap(address: int | None, size: int, protection: int, flags: int, handle: int, offset: int) -> int:
+    call = _libc().mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    found = call(address, size, protection, flags, handle, offset)
+    if found is None or found == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(found)
+
+
+def _reserve(size: int) -> tuple[int, int]:
+    """Reserve addresses, with room to begin at a huge page; returns the first and their number."""
+    size += 2 * _HUGE
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    return _mmap(None, size, 0, flags, -1, 0), size
+
+
+def _unmap(address: int, size: int) -> None:
+    call = _libc().munmap
+    call.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    call(address, size)

@@ -20,6 +20,14 @@ class StoreClosed(GraphStoreError, RuntimeError):
     """The store was used after `close`."""
 
 
+class StoreBusy(GraphStoreError, RuntimeError):
+    """Another process is writing to the store."""
+
+
+class UnknownVersion(GraphStoreError, LookupError):
+    """A version that the store does not keep."""
+
+
 class CorruptBlock(GraphStoreError, RuntimeError):
     """Bytes on disk that fail a checksum, a magic number or an invariant."""
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from graph_store.feature_type import FeatureType
-from graph_store.features import Sections, is_ragged, take_ragged, value_type, width, word_sections
+from graph_store.features import Sections, is_ragged, value_type, width, word_sections
+from graph_store.ragged import starts_of, take_spans
 from graph_store.row_batch import Column
 from graph_store.string_ids import StringIds
 
@@ -132,18 +133,9 @@ class FeatureBuilder:
 
     def _ragged(self) -> Sections:
         places, values = self._places.array(), self._values.array().ravel()
-        starts = np.zeros(places.shape[0] + 1, np.int64)
-        np.cumsum(places[:, 1], out=starts[1:])
+        starts = starts_of(places[:, 1])
         ordered = _FileArray(self._folder / "ordered", values.dtype, 1)
         for low in range(0, places.shape[0], _ROWS_AT_ONCE):
-            part = places[low : low + _ROWS_AT_ONCE]
-            # As if each row's list ended where its length says.
-            pairs = np.empty(2 * part.shape[0], np.int64)
-            pairs[::2], pairs[1::2] = part[:, 0], part[:, 0] + part[:, 1]
-            ordered.append(_taken(values, pairs))
+            part = np.array(places[low : low + _ROWS_AT_ONCE])
+            ordered.append(take_spans(values, part[:, 0], starts_of(part[:, 1])))
         return {"values": ordered.array().ravel(), "starts": starts}
-
-
-def _taken(values: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Return the values between each (first, last + 1) of `pairs`, one list behind the other."""
-    return take_ragged(values, pairs, np.arange(0, pairs.size, 2))[0]

@@ -1,9 +1,9 @@
 """Tables of features ↔ the sealed pieces of them in the shards and the arena file of all features of a type.
 
-A piece holds some consecutive rows. Rows of nodes lie in the node's shard, counted by local id; rows of edges are cut in
-pieces by edge id, piece number p in shard p % num_shards. Keys of `feat`: "n" or "e", type (2 bytes), feature (2), first
-row (8). The body is of 64-bit words: `present`, a byte a row; then the values, or the lengths (int64) of the rows' lists
-and the values. Dictionaries of categories are pieces of `meta` in shard 0: "w", then the key as above, first row 0.
+A piece holds some consecutive rows. Rows of nodes lie in the node's shard, counted by local id; rows of edges are cut
+in pieces by edge id, piece number p in shard p % num_shards. Keys of `feat`: "n" or "e", type (2 bytes), feature (2),
+first row (8). The body is of 64-bit words: `present`, a byte a row; then the values, or the lengths (int64) of the rows'
+lists and the values. Dictionaries of categories are pieces of `meta` in shard 0: "w", then the key as above, first row 0.
 """
 
 import struct

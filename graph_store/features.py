@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graph_store.feature_type import FeatureType
-from graph_store.kernels import kernel
+from graph_store.ragged import starts_of, take_spans
 
 Sections = dict[str, np.ndarray]
 
@@ -72,23 +72,6 @@ def empty_sections(feature: FeatureType, rows: int) -> Sections:
     return sections
 
 
-@kernel
-def _gather_ragged(values, starts, rows, out_starts, out):
-    for i in range(rows.size):
-        to, at = out_starts[i], starts[rows[i]]
-        for j in range(out_starts[i + 1] - to):
-            out[to + j] = values[at + j]
-
-
-def take_ragged(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lists of some rows, and where each starts: (values, int64[n + 1])."""
-    new_starts = np.zeros(rows.size + 1, np.int64)
-    np.cumsum(starts[rows + 1] - starts[rows], out=new_starts[1:])
-    out = np.empty(int(new_starts[-1]), values.dtype)
-    _gather_ragged(values, starts, rows, new_starts, out)
-    return out, new_starts
-
-
 def take(feature: FeatureType, sections: Mapping[str, np.ndarray], rows: np.ndarray) -> Sections:
     """Return the sections of a table of some rows; a row below 0 is absent."""
     outside = rows < 0
@@ -97,7 +80,9 @@ def take(feature: FeatureType, sections: Mapping[str, np.ndarray], rows: np.ndar
         return take(feature, table, np.where(outside, table["present"].size - 1, rows))
     taken = {"present": sections["present"][rows]}
     if is_ragged(feature):
-        taken["values"], taken["starts"] = take_ragged(sections["values"], sections["starts"], rows)
+        starts = sections["starts"]
+        taken["starts"] = starts_of(starts[rows + 1] - starts[rows])
+        taken["values"] = take_spans(sections["values"], starts[rows], taken["starts"])
         return taken
     taken["values"] = sections["values"].reshape(-1, width(feature))[rows].ravel()
     if feature.kind == "category":

@@ -10,9 +10,9 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 from zlib import crc32
 
+from graph_store.edge_type import TIME_UNITS
 from graph_store.errors import CorruptBlock, StoreNotFound
 from graph_store.feature_type import FeatureType
-from graph_store.edge_type import TIME_UNITS
 
 FORMAT = 2
 NAME = "manifest.json"
@@ -221,6 +221,12 @@ class Manifest:
             return manifest
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptBlock(f"{path}: damaged manifest ({error}); ingest again") from None
+
+    def forward(self, number: int) -> int:
+        """Return the number of the edge type that another is the reverse of; its own where it is none."""
+        reverse = self.edge_types[number].reverse
+        names = [entry.name for entry in self.edge_types]
+        return number if reverse is None else min(number, names.index(reverse))
 
     def check(self) -> None:
         """Raise ValueError where its parts contradict each other."""

@@ -1,12 +1,15 @@
 """What lies in the arena of a store: one file an edge type and a node type, written at ingest or from the shards."""
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from graph_store.arena import ArenaFile, ArenaWriter
 from graph_store.blocks import (
+    COLUMN_FLAGS,
+    FLAG_EDGE_IDS,
     FLAG_TIMES,
     FLAG_WEIGHTS,
     GROUP_NODES,
@@ -16,8 +19,10 @@ from graph_store.blocks import (
     first_bad_record,
 )
 from graph_store.errors import CorruptBlock, GraphStoreError
+from graph_store.feature_records import EDGES, NODES, feature_file, tables_from_shards, write_tables
+from graph_store.features import Sections
 from graph_store.ids import IdMap
-from graph_store.manifest import Manifest
+from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.shard import Shard, open_piece, seal_piece
 from graph_store.string_ids import StringMap
 
@@ -89,7 +94,9 @@ def write_nodes(path: Path, ids: IdMap) -> None:
 def read_nodes(path: Path, name: str, id_type: str) -> IdMap:
     """Map a node type's arena file."""
     sections = ArenaFile(path).sections
-    return StringMap(name, sections) if id_type == "string" else IdMap(name, sections)
+    ids = StringMap(name, sections) if id_type == "string" else IdMap(name, sections)
+    ids.id_type = id_type
+    return ids
 
 
 def id_pieces(ids: IdMap, shard: int) -> list[tuple[int, bytes]]:
@@ -111,6 +118,17 @@ def id_pieces(ids: IdMap, shard: int) -> list[tuple[int, bytes]]:
     return pieces
 
 
+def dead_key(number: int) -> bytes:
+    """Return the key in `meta` of the deleted nodes of a node type."""
+    return b"d" + struct.pack(">H", number)
+
+
+def dead_piece(ids: IdMap, number: int, shard: int) -> list[tuple[bytes, bytes]]:
+    """Return the key and the sealed local ids of a shard's deleted nodes; nothing where none are."""
+    dead = ids.dead[ids.dead % ids.num_shards == shard] // ids.num_shards
+    return [(dead_key(number), seal_piece(dead, dead.size, 0))] if dead.size else []
+
+
 def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     """Rebuild a node type's map from the pieces in the shards.
 
@@ -123,6 +141,7 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     base = np.concatenate([[0], np.cumsum(node_type.shard_counts)]).astype(np.int64)
     bodies: list[np.ndarray] = []
     lengths: list[np.ndarray] = []
+    gone = [np.empty(0, np.int64)]
     for shard in range(manifest.num_shards):
         path, count = shard_folder(store, manifest.generation, shard), 0
         with Shard(path) as database:
@@ -134,16 +153,22 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
                 else:
                     bodies.append(body[:size])
                 count += size
+            for _, piece in database.items("meta", dead_key(number)):
+                size, body = open_piece(piece, f"{path}: deleted nodes of {node_type.name!r}")
+                gone.append(body[:size] * manifest.num_shards + shard)
         if count != node_type.shard_counts[shard]:
             raise CorruptBlock(
                 f"{path}: {count} ids of {node_type.name!r}, the manifest says {node_type.shard_counts[shard]}"
             )
+    dead = np.sort(np.concatenate(gone))
     if node_type.id_type == "string":
-        offsets = np.zeros(node_type.count + 1, np.int64)
+        offsets = np.zeros(int(base[-1]) + 1, np.int64)
         np.cumsum(np.concatenate([*lengths, np.empty(0, np.int64)]), out=offsets[1:])
         data = np.concatenate(bodies) if offsets[-1] else np.zeros(1, np.uint8)
-        return StringMap.restore_strings(node_type.name, offsets, data, base)
-    return IdMap.restore(node_type.name, np.concatenate([*bodies, np.empty(0, np.int64)]), base)
+        return StringMap.restore_strings(node_type.name, offsets, data, base, dead=dead)
+    ids = IdMap.restore(node_type.name, np.concatenate([*bodies, np.empty(0, np.int64)]), base, dead)
+    ids.id_type = node_type.id_type
+    return ids
 
 
 def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -> Encoded:
@@ -164,12 +189,12 @@ def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -
             "restore the store from its source"
         )
     flags = encoded.words[encoded.records[:, 0]] >> np.uint64(40)
-    expected = FLAG_WEIGHTS * entry.weighted | FLAG_TIMES * entry.timed
-    other = np.flatnonzero(flags & np.uint64(FLAG_WEIGHTS | FLAG_TIMES) != expected)
+    expected = FLAG_WEIGHTS * entry.weighted | FLAG_TIMES * entry.timed | FLAG_EDGE_IDS * entry.numbered
+    other = np.flatnonzero(flags & np.uint64(COLUMN_FLAGS) != expected)
     if other.size:
         raise CorruptBlock(
             f"{path}: block from local id {encoded.records[other[0], 2]} of edge type {entry.name} has other columns "
-            f"than the manifest says (weights {entry.weighted}, times {entry.timed})"
+            f"than the manifest says (weights {entry.weighted}, times {entry.timed}, edge ids {entry.numbered})"
         )
     return encoded
 
@@ -213,3 +238,35 @@ def _rebuild(manifest: Manifest, store: Path) -> None:
             source = next(entry for entry in manifest.node_types if entry.name == edge_type.src)
             base = np.concatenate([[0], np.cumsum(source.shard_counts)]).astype(np.int64)
             write_edges(path, base, records_of(manifest, store, number))
+    for kind, number, _ in featured(manifest):
+        path = feature_file(store, manifest.generation, kind, number)
+        if not path.exists():
+            write_tables(path, features_from_shards(manifest, store, kind, number))
+
+
+def featured(manifest: Manifest) -> Iterator[tuple[bytes, int, StoredNodeType | StoredEdgeType]]:
+    """Yield (kind, number, type) of the types with features; a reverse type has those of the other."""
+    for number, node_type in enumerate(manifest.node_types):
+        if node_type.features:
+            yield NODES, number, node_type
+    for number, edge_type in enumerate(manifest.edge_types):
+        if edge_type.features and manifest.forward(number) == number:
+            yield EDGES, number, edge_type
+
+
+def features_from_shards(manifest: Manifest, store: Path, kind: bytes, number: int) -> list[Sections]:
+    """Put the tables of a type together again from the pieces in the shards.
+
+    Raises
+    ------
+    CorruptBlock
+        A piece is damaged or missing.
+    """
+
+    def read(shard: int, family: str, key: bytes) -> list[tuple[bytes, bytes, str]]:
+        path = shard_folder(store, manifest.generation, shard)
+        with Shard(path) as database:
+            return [(at, piece, f"{path}: {family!r}, key {at.hex()}") for at, piece in database.items(family, key)]
+
+    entry = manifest.node_types[number] if kind == NODES else manifest.edge_types[number]
+    return tables_from_shards(entry, kind, number, manifest.num_shards, read)

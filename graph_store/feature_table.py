@@ -1,0 +1,82 @@
+"""The features of a node type or edge type as a reader sees them: the base's tables and what changed since."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from graph_store.errors import BadInput
+from graph_store.feature_type import FeatureType
+from graph_store.features import FeatureValues, Sections, concatenate, empty_sections, take, values_of
+from graph_store.schema import nearest
+
+
+class FeatureTables:
+    """Tables of features with a row a node or an edge.
+
+    Parameters
+    ----------
+    owner : str
+        The type, for messages.
+    features : sequence of FeatureType
+    tables : sequence of dict
+        Of each feature its sections in the base.
+    rows_of : callable
+        Gives the row in the base of each node or edge id, int64[n]; -1 where the base has none.
+    changed : dict of int to dict, optional
+        By the feature's place: sections with a row for each of the ascending `nodes` that changed.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        features: Sequence[FeatureType],
+        tables: Sequence[Mapping[str, np.ndarray]],
+        rows_of: Callable[[np.ndarray], np.ndarray],
+        changed: Mapping[int, Mapping[str, np.ndarray]] | None = None,
+    ) -> None:
+        self.owner, self.features, self.tables = owner, list(features), list(tables)
+        self._rows_of, self.changed = rows_of, dict(changed or {})
+
+    @property
+    def names(self) -> list[str]:
+        """The features' names."""
+        return [feature.name for feature in self.features]
+
+    def place(self, name: str) -> int:
+        """Return the number of a feature; BadInput names the nearest."""
+        if name not in self.names:
+            raise BadInput(f"{self.owner} has no feature {name!r}; {nearest(name, self.names)}")
+        return self.names.index(name)
+
+    def sections(self, name: str, keys: np.ndarray) -> Sections:
+        """Return the table of some nodes or edge ids, int64[n], in the order asked."""
+        place = self.place(name)
+        feature = self.features[place]
+        table = take(feature, self.tables[place], self._rows_of(keys))
+        changed = self.changed.get(place)
+        if changed is None or changed["nodes"].size == 0:
+            return table
+        known = changed["nodes"]
+        at = np.minimum(np.searchsorted(known, keys), known.size - 1)
+        hit = known[at] == keys
+        if not hit.any():
+            return table
+        both = concatenate(feature, [table, take(feature, changed, at[hit])])
+        rows = np.arange(keys.size)
+        rows[hit] = keys.size + np.arange(np.count_nonzero(hit))
+        return take(feature, both, rows)
+
+    def values(self, name: str, keys: np.ndarray) -> FeatureValues:
+        """Return the values of some nodes or edge ids."""
+        return values_of(self.features[self.place(name)], self.sections(name, keys))
+
+    def with_changes(
+        self, rows_of: Callable[[np.ndarray], np.ndarray], changed: Mapping[int, Mapping[str, np.ndarray]]
+    ) -> "FeatureTables":
+        """Return the same tables with later changes."""
+        return FeatureTables(self.owner, self.features, self.tables, rows_of, changed)
+
+
+def no_tables(features: Sequence[FeatureType]) -> list[Sections]:
+    """Return tables without rows."""
+    return [empty_sections(feature, 0) for feature in features]

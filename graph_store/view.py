@@ -1,0 +1,261 @@
+"""A view: everything of one version, mapped: the base of a generation and, for later versions, the overlay on it."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graph_store import overlay_edges, overlay_nodes
+from graph_store.adjacency import Adjacency
+from graph_store.arena import ArenaFile, ArenaWriter, mapped_together
+from graph_store.commit_log import read_batches
+from graph_store.delta import Delta
+from graph_store.errors import CorruptBlock
+from graph_store.feature_records import EDGES, NODES, feature_file, read_tables
+from graph_store.feature_table import FeatureTables
+from graph_store.ids import IdMap
+from graph_store.manifest import Manifest, StoredEdgeType
+from graph_store.overlay_nodes import OverlayIds, split_sections
+from graph_store.resident import arena_folder, edge_file, node_file, read_nodes, rebuild
+
+
+@dataclass
+class View:
+    """One version of a store.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        With the counts of this version.
+    files : dict of str to ArenaFile
+        The base's arena file of each edge type.
+    ids : dict of str to IdMap
+    adjacencies : dict of str to Adjacency
+    node_features, edge_features : dict of str to FeatureTables
+    """
+
+    manifest: Manifest
+    files: dict[str, ArenaFile] = field(default_factory=dict)
+    ids: dict[str, IdMap] = field(default_factory=dict)
+    adjacencies: dict[str, Adjacency] = field(default_factory=dict)
+    node_features: dict[str, FeatureTables] = field(default_factory=dict)
+    edge_features: dict[str, FeatureTables] = field(default_factory=dict)
+
+
+def base_view(manifest: Manifest, store: Path, *, threads: int | None) -> View:
+    """Map a generation; absent files of the arena are written again from the shards.
+
+    Raises
+    ------
+    CorruptBlock, OSError
+        A file is damaged or cannot be read.
+    """
+    rebuild(manifest, store)
+    view, generation = View(manifest), manifest.generation
+    for number, node_type in enumerate(manifest.node_types):
+        ids = read_nodes(node_file(store, generation, number), node_type.name, node_type.id_type)
+        view.ids[node_type.name] = ids
+        features = node_type.feature_types
+        tables = read_tables(feature_file(store, generation, NODES, number), len(features)) if features else []
+        view.node_features[node_type.name] = FeatureTables(node_type.name, features, tables, _node_rows(ids.base))
+    for number, edge_type in enumerate(manifest.edge_types):
+        file = ArenaFile(edge_file(store, generation, number))
+        _check_entries(file.path, file.sections, edge_type)
+        view.files[edge_type.name] = file
+        view.adjacencies[edge_type.name] = _adjacency(file.sections, edge_type, threads)
+        view.edge_features[edge_type.name] = _edge_tables(manifest, store, number)
+    return view
+
+
+def _edge_tables(manifest: Manifest, store: Path, number: int) -> FeatureTables:
+    entry = manifest.edge_types[number]
+    features = entry.feature_types
+    forward = manifest.forward(number)
+    path = feature_file(store, manifest.generation, EDGES, forward)
+    tables = read_tables(path, len(features)) if features else []
+    return FeatureTables(entry.name, features, tables, _below(entry.edge_rows))
+
+
+def _check_entries(path: Path, sections: Mapping[str, np.ndarray], entry: StoredEdgeType) -> None:
+    if int(sections["num_edges"][0]) != entry.num_entries:
+        raise CorruptBlock(
+            f"{path}: holds {int(sections['num_edges'][0])} entries of {entry.name}, the manifest says "
+            f"{entry.num_entries}; delete the folder arena, it is rebuilt"
+        )
+
+
+def _adjacency(sections: Mapping[str, np.ndarray], entry: StoredEdgeType, threads: int | None) -> Adjacency:
+    return Adjacency(sections, weighted=entry.weighted, timed=entry.timed, numbered=entry.numbered, threads=threads)
+
+
+def _node_rows(base: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what gives the base's row of a node: its dense rank there, -1 for a node that came later."""
+
+    def rows(nodes: np.ndarray) -> np.ndarray:
+        locals_, shards = np.divmod(nodes, base.size - 1)
+        return np.where(locals_ < np.diff(base)[shards], base[shards] + locals_, -1)
+
+    return rows
+
+
+def overlay_file(store: Path, manifest: Manifest, version: int) -> Path:
+    """Return the arena file of the overlay of a version."""
+    return arena_folder(store) / f"gen-{manifest.generation}.overlay-{version}"
+
+
+def view_at(manifest: Manifest, store: Path, version: int, *, threads: int | None) -> View:
+    """Map a version of a generation: its base and the overlay, which is built where nobody has yet.
+
+    Raises
+    ------
+    CorruptBlock, OSError
+        A file is damaged or cannot be read or written.
+    """
+    base = base_view(manifest, store, threads=threads)
+    if version == manifest.version:
+        return base
+    path = overlay_file(store, manifest, version)
+    try:
+        overlay = ArenaFile(path)
+    except FileNotFoundError:
+        delta = Delta(manifest, base.ids)
+        delta.extend(payload for _, payload in read_batches(store, manifest.version, version))
+        overlay = _written(path, build_overlay(base, delta))
+        _drop_other_overlays(path)
+    return composed(base, overlay, version, threads=threads)
+
+
+def _written(path: Path, sections: Mapping[str, np.ndarray]) -> ArenaFile:
+    try:
+        _write(path, sections)
+    except OSError:
+        # Where the store cannot be written, the overlay lives as long as it is mapped.
+        with tempfile.TemporaryDirectory(prefix="gossamer-overlay-") as folder:
+            place = Path(folder) / path.name
+            _write(place, sections)
+            return ArenaFile(place, keep_open=True)
+    return ArenaFile(path)
+
+
+def _write(path: Path, sections: Mapping[str, np.ndarray]) -> None:
+    with ArenaWriter(path) as writer:
+        for name, section in sections.items():
+            writer.add(name, section)
+
+
+def _drop_other_overlays(path: Path) -> None:
+    """Remove overlays of other versions; who has one mapped keeps it."""
+    stem = path.name.rpartition("-")[0]
+    for other in path.parent.glob(f"{stem}-*"):
+        if other.name != path.name and not other.name.endswith(".partial"):
+            other.unlink(missing_ok=True)
+
+
+def build_overlay(base: View, delta: Delta) -> dict[str, np.ndarray]:
+    """Return the sections of the overlay: those of node type 3 are named `n3.…`, those of edge type 2 `e2.…`."""
+    manifest, sections = base.manifest, {}
+    for number, node_type in enumerate(manifest.node_types):
+        changes = delta.nodes[number]
+        if changes.nodes or changes.alive or changes.features:
+            built = overlay_nodes.build(base.ids[node_type.name], changes, node_type.feature_types)
+            sections |= {f"n{number}.{name}": section for name, section in built.items()}
+    place = {entry.name: number for number, entry in enumerate(manifest.node_types)}
+    for number, edge_type in enumerate(manifest.edge_types):
+        forward = manifest.forward(number)
+        source, target = delta.nodes[place[edge_type.src]], delta.nodes[place[edge_type.dst]]
+        own = delta.edges[forward]
+        if not (own.src or own.expired or source.nodes or source.deaths or target.deaths):
+            continue
+        change = overlay_edges.EdgeChange(
+            base.adjacencies[edge_type.name],
+            None if edge_type.reverse is None else base.adjacencies[edge_type.reverse],
+            source.counts,
+            target.counts,
+            source.deaths,
+            target.deaths,
+            edge_type.bits,
+            edge_type.self_loops,
+            edge_type.src == edge_type.dst,
+            edge_type.rules.get("duplicates", "first"),
+        )
+        rows = overlay_edges.oriented(own, swapped=number != forward, both=edge_type.undirected)
+        expired = np.array(own.expired, np.int64).reshape(-1, 2)
+        built = overlay_edges.build(change, rows, expired)
+        if number == forward and edge_type.features:
+            built |= _new_edge_features(edge_type, own)
+        sections |= {f"e{number}.{name}": section for name, section in built.items()}
+    return sections
+
+
+def _new_edge_features(entry: StoredEdgeType, delta: Any) -> dict[str, np.ndarray]:
+    """Return the tables of the edges that came, by ascending edge id."""
+    found: dict[str, np.ndarray] = {"edge_rows": np.array([delta.edge_rows], np.int64)}
+    for place, feature in enumerate(entry.feature_types):
+        table = overlay_nodes.latest(
+            feature, [(rows, split_sections(arrays, place)) for rows, arrays in delta.features]
+        )
+        if table is not None:
+            found |= {f"{place}.{name}": section for name, section in table.items()}
+    return found
+
+
+def composed(base: View, overlay: ArenaFile, version: int, *, threads: int | None) -> View:
+    """Put an overlay on a base."""
+    manifest = base.manifest
+    view = replace(base, ids=dict(base.ids), adjacencies=dict(base.adjacencies))
+    view.node_features, view.edge_features = dict(base.node_features), dict(base.edge_features)
+    node_types, edge_types = list(manifest.node_types), list(manifest.edge_types)
+    for number, node_type in enumerate(manifest.node_types):
+        sections = _part(overlay, f"n{number}.")
+        if sections:
+            ids = OverlayIds(base.ids[node_type.name], sections)
+            view.ids[node_type.name] = ids
+            counts = sections["counts"]
+            node_types[number] = replace(
+                node_type, count=int(counts.sum()) - ids.dead.size, shard_counts=counts.tolist()
+            )
+            tables = base.node_features[node_type.name]
+            changed = _changed(sections, len(tables.features))
+            rows = _node_rows(base.ids[node_type.name].base)
+            view.node_features[node_type.name] = tables.with_changes(rows, changed)
+    for number, edge_type in enumerate(manifest.edge_types):
+        sections = _part(overlay, f"e{number}.")
+        if sections:
+            words = mapped_together(base.files[edge_type.name], overlay, f"e{number}.words")
+            view.adjacencies[edge_type.name] = _adjacency({**sections, "words": words}, edge_type, threads)
+            edge_types[number] = _counted(edge_type, sections)
+        first = _part(overlay, f"e{manifest.forward(number)}.")
+        if "edge_rows" in first:
+            edge_types[number] = replace(edge_types[number], edge_rows=int(first["edge_rows"][0]))
+            tables, limit = base.edge_features[edge_type.name], edge_type.edge_rows
+            changed = _changed(first, len(tables.features))
+            view.edge_features[edge_type.name] = tables.with_changes(_below(limit), changed)
+    view.manifest = replace(manifest, version=version, node_types=node_types, edge_types=edge_types)
+    return view
+
+
+def _below(limit: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda edge_ids: np.where(edge_ids < limit, edge_ids, -1)
+
+
+def _part(file: ArenaFile, head: str) -> dict[str, np.ndarray]:
+    return {name[len(head) :]: section for name, section in file.sections.items() if name.startswith(head)}
+
+
+def _changed(sections: Mapping[str, np.ndarray], count: int) -> dict[int, dict[str, np.ndarray]]:
+    found = {place: split_sections(sections, place) for place in range(count)}
+    return {place: table for place, table in found.items() if table}
+
+
+def _counted(entry: StoredEdgeType, sections: Mapping[str, np.ndarray]) -> StoredEdgeType:
+    entries, loops = int(sections["num_edges"][0]), int(sections["loops"][0])
+    return replace(
+        entry,
+        bits=int(sections["bits"][0]),
+        num_entries=entries,
+        self_loops=loops,
+        num_edges=(entries + loops) // 2 if entry.undirected else entries,
+    )

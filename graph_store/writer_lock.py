@@ -1,0 +1,81 @@
+"""The lock of a store's one writer, and the leases of its readers: files locked as long as their process lives."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+import uuid
+from pathlib import Path
+
+from graph_store.errors import StoreBusy
+
+
+class WriterLock:
+    """Held by the one process that may write to a store.
+
+    Raises
+    ------
+    StoreBusy
+        Another holds it; the message says which process, on which host, and since when.
+    """
+
+    def __init__(self, store: Path) -> None:
+        path = store / "writer.lock"
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._handle, 200).decode(errors="replace").strip() or "another process"
+            os.close(self._handle)
+            raise StoreBusy(f"{store}: {holder} is writing to it; wait until it is done, or end it") from None
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, f"process {os.getpid()} on {socket.gethostname()} since {since}".encode(), 0)
+
+    def release(self) -> None:
+        """Let another writer in."""
+        os.close(self._handle)
+
+
+class Lease:
+    """A reader's word that it needs a generation, until it is released or its process ends.
+
+    Where the store cannot be written to there is none: what a reader has mapped stays readable all the same.
+    """
+
+    def __init__(self, store: Path, generation: int) -> None:
+        self._path = store / "leases" / f"{generation}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._handle: int | None = None
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(exist_ok=True)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._handle = handle
+
+    def release(self) -> None:
+        """Give the generation up."""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            os.close(self._handle)
+            self._handle = None
+
+
+def leased_generations(store: Path) -> set[int]:
+    """Return the generations that living readers need; what dead ones left is removed."""
+    found = set()
+    folder = store / "leases"
+    for path in sorted(folder.iterdir()) if folder.exists() else []:
+        try:
+            handle = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            found.add(int(path.name.partition("-")[0]))
+        finally:
+            os.close(handle)
+    return found
