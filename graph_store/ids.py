@@ -3,6 +3,12 @@
 A node is `local * num_shards + shard`: `shard = mix64(id) % num_shards` (of a string its 64-bit hash is mixed), `local`
 the id's rank within its shard, ascending (strings by hash, then bytes). So the assignment is a pure function of the set
 of ids. The dense rank of a node counts through the shards: `base[shard] + local`.
+
+Unsigned ids are kept as the int64 of the same 64 bits, and are in the order of those.
+
+The index is an ordered hash table (Amble and Knuth, "Ordered hash tables", The Computer Journal 17(2), 1974): a key's
+home is given by the high bits of its hash, and the keys of a run lie in the order of their hashes. So its words are a
+function of the set of keys too, and it can be written from its beginning to its end, a range of hashes at a time.
 """
 
 from collections.abc import Mapping
@@ -38,20 +44,35 @@ def shards_of(values: np.ndarray, num_shards: int) -> np.ndarray:
 
 
 @kernel
+def index_hash(key: np.int64) -> np.uint64:
+    """Return the hash by which the index is ordered."""
+    return mix64(~np.uint64(key))
+
+
+@kernel
+def home_shift(index: np.ndarray) -> np.uint64:
+    """Return how far a hash is shifted right to give its home in an index: its homes are a power of two."""
+    shift, slots = np.uint64(64), index.size >> 1
+    while slots > 1:
+        slots >>= 1
+        shift -= np.uint64(1)
+    return shift
+
+
+@kernel
 def find_nodes(ids, at, size, direct, low, index, out, to):
     """Look up at most 64 ids from `ids[at]` on; `out[to + i]` gets the node or -1.
 
-    `direct` (by value, from `low` on) is used when it has any entry, else the open-addressing `index` of
-    (id, node + 1).
+    `direct` (by value, from `low` on) is used when it has any entry, else the `index` of (id, node + 1).
     """
     if direct.size:
         for i in range(size):
             where = np.uint64(ids[at + i]) - np.uint64(low)
             out[to + i] = direct[np.int64(where)] if where < np.uint64(direct.size) else -1
         return
-    mask = np.uint64(index.size // 2 - 1)
+    shift = home_shift(index)
     for i in range(size):
-        slot = np.int64(mix64(~np.uint64(ids[at + i])) & mask)
+        slot = np.int64(index_hash(ids[at + i]) >> shift)
         out[to + i] = slot
         prefetch(index, 2 * slot)
     for i in range(size):
@@ -60,7 +81,7 @@ def find_nodes(ids, at, size, direct, low, index, out, to):
             if index[2 * slot] == ids[at + i]:
                 node = index[2 * slot + 1] - 1
                 break
-            slot = np.int64(np.uint64(slot + 1) & mask)
+            slot += 1
         out[to + i] = node
 
 
@@ -71,27 +92,41 @@ def find_range(ids, direct, low, index, out, start, stop):
 
 
 @kernel
-def _fill_index(keys: np.ndarray, nodes: np.ndarray, index: np.ndarray) -> None:
-    """Enter (key, node + 1) pairs; equal keys each get a slot of their own."""
-    mask = np.uint64(index.size // 2 - 1)
+def _fill_index(keys: np.ndarray, nodes: np.ndarray, index: np.ndarray, shift: np.uint64) -> int:
+    """Enter (key, node + 1) pairs, those of one hash in the order of their nodes; returns the last slot in use."""
+    last = np.int64(-1)
     for low in range(0, keys.size, LOOK_AHEAD):
         high = min(low + LOOK_AHEAD, keys.size)
         for i in range(low, high):
-            prefetch(index, 2 * np.int64(mix64(~np.uint64(keys[i])) & mask))
+            prefetch(index, 2 * np.int64(index_hash(keys[i]) >> shift))
         for i in range(low, high):
-            slot = np.int64(mix64(~np.uint64(keys[i])) & mask)
+            key, entry = keys[i], nodes[i] + 1
+            hashed = index_hash(key)
+            slot = np.int64(hashed >> shift)
             while index[2 * slot + 1]:
-                slot = np.int64(np.uint64(slot + 1) & mask)
-            index[2 * slot], index[2 * slot + 1] = keys[i], nodes[i] + 1
+                other, behind = index_hash(index[2 * slot]), index[2 * slot + 1]
+                if hashed < other or (hashed == other and entry < behind):
+                    index[2 * slot], key = key, index[2 * slot]
+                    index[2 * slot + 1], entry = entry, behind
+                    hashed = other
+                slot += 1
+            index[2 * slot], index[2 * slot + 1] = key, entry
+            last = max(last, slot)
+    return last
 
 
-def build_index(keys: np.ndarray, nodes: np.ndarray, *, slots: int = 16) -> np.ndarray:
-    """Return int64[2 * slots], the open-addressing index of `keys` (int64[n]) to `nodes`; at most half full."""
-    while slots < 2 * keys.size:
-        slots *= 2
-    index = np.zeros(2 * slots, np.int64)
-    _fill_index(keys, nodes, index)
-    return index
+def num_slots(num_keys: int) -> int:
+    """Return the number of homes in the index of so many keys: a power of two, at most half of them in use."""
+    return max(16, 1 << (2 * num_keys - 1).bit_length())
+
+
+def build_index(keys: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return int64[2 * s], the index of `keys` (int64[n]) to `nodes`; its last slot is free."""
+    slots = num_slots(keys.size)
+    # What runs over the last home lies behind it; memory that is never written to is not taken.
+    index = np.zeros(2 * (slots + keys.size + 1), np.int64)
+    last = int(_fill_index(keys, nodes, index, np.uint64(65 - slots.bit_length())))
+    return index[: 2 * (max(slots, last + 1) + 1)]
 
 
 @kernel
@@ -171,18 +206,20 @@ class IdMap:
 
     Attributes
     ----------
+    id_type : str
+        "integer", "unsigned" or "string".
     base : int64[num_shards + 1]
         The dense rank of each shard's first node.
+    originals : int64[n]
+        The ids in dense order, unsigned ones as the int64 of their bits.
     direct, low, index
         What `find_nodes` takes; for strings the index is by hash. Deleted nodes are in neither.
     dead : int64[d]
         Deleted nodes, ascending; their ids are kept, to be given the same node when they come back.
     """
 
-    id_type = "integer"
-
-    def __init__(self, name: str, sections: Mapping[str, np.ndarray]) -> None:
-        self.name = name
+    def __init__(self, name: str, sections: Mapping[str, np.ndarray], id_type: str = "integer") -> None:
+        self.name, self.id_type = name, id_type
         self.sections = dict(sections)
         self.base = sections["base"]
         self.direct, self.index = sections["direct"], sections["index"]
@@ -191,19 +228,26 @@ class IdMap:
         self.dead = sections["dead"]
 
     @classmethod
-    def build(cls, name: str, ids: np.ndarray, num_shards: int) -> "IdMap":
+    def build(cls, name: str, ids: np.ndarray, num_shards: int, id_type: str = "integer") -> "IdMap":
         """Make the map of distinct ids, int64[n] ascending."""
         base, _, order = assign(ids, num_shards)
-        return cls.restore(name, ids[order], base)
+        return cls.restore(name, ids[order], base, id_type=id_type)
 
     @classmethod
     def restore(
-        cls, name: str, ids: np.ndarray, base: np.ndarray, dead: np.ndarray = np.empty(0, np.int64)
+        cls,
+        name: str,
+        ids: np.ndarray,
+        base: np.ndarray,
+        dead: np.ndarray | None = None,
+        *,
+        id_type: str = "integer",
     ) -> "IdMap":
         """Make the map again from the ids in dense order; every word is as `build` gives it."""
+        dead = np.empty(0, np.int64) if dead is None else dead
         live = live_ranks(base, dead)
         indexed = cls._indexed(ids[live], nodes_of_ranks(base)[live], base)
-        return cls(name, indexed | {"ids": ids, "dead": dead})
+        return cls(name, indexed | {"ids": ids, "dead": dead}, id_type)
 
     @staticmethod
     def _indexed(ids: np.ndarray, nodes: np.ndarray, base: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,19 +282,25 @@ class IdMap:
         return nodes
 
     def _checked(self, ids: Any) -> np.ndarray:
+        """Return int64[n], the ids as they are kept."""
         given = np.asarray(ids)
         if given.size == 0:
             return np.empty(0, np.int64)
+        unsigned = self.id_type == "unsigned"
+        low, high = (0, 1 << 64) if unsigned else (-(1 << 63), 1 << 63)
         if given.dtype.kind not in "iu":
             # numpy makes floats or objects of integers that do not fit one of its types.
             for value in np.asarray(ids, dtype=object).ravel():
                 if isinstance(value, bool) or not isinstance(value, int | np.integer):
                     raise TypeError(f"ids of {self.name} are integers, got {type(value).__name__}: {value!r}")
-                if not -(1 << 63) <= value < 1 << 63:
+                if not low <= value < high:
                     raise UnknownId(f"no {self.name} has the id {value}")
-        if given.dtype.kind == "u" and int(given.max()) >= 1 << 63:
-            raise UnknownId(f"no {self.name} has the id {int(given.max())}")
-        return np.ascontiguousarray(given.ravel(), np.int64)
+            given = np.asarray(ids, dtype=object).astype(np.uint64 if unsigned else np.int64)
+        for end in (int(given.min()), int(given.max())):
+            if not low <= end < high:
+                raise UnknownId(f"no {self.name} has the id {end}")
+        kept = given.ravel().astype(np.uint64 if unsigned else np.int64, copy=False)
+        return np.ascontiguousarray(kept).view(np.int64)
 
     def to_nodes(self, ids: Any) -> np.ndarray:
         """Return int64[n], the node of each id; UnknownId names the first that is none."""
@@ -262,8 +312,15 @@ class IdMap:
         return nodes
 
     def to_ids(self, nodes: Any) -> np.ndarray:
-        """Return the original id of each node: int64[n], or object[n] of str; ValueError names what is no node."""
-        return self.originals[dense_ranks(nodes, self.base)]
+        """Return the original id of each node: int64[n], uint64[n] or object[n] of str.
+
+        Raises
+        ------
+        ValueError
+            A number that is no node.
+        """
+        found = self.originals[dense_ranks(nodes, self.base)]
+        return found.view(np.uint64) if self.id_type == "unsigned" else found
 
 
 class IntegerIds:

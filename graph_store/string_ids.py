@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from graph_store.ids import IdMap, assign, build_index, dense_ranks, live_ranks, nodes_of_ranks, shards_of
+from graph_store.ids import (
+    IdMap,
+    assign,
+    build_index,
+    dense_ranks,
+    home_shift,
+    index_hash,
+    live_ranks,
+    nodes_of_ranks,
+    shards_of,
+)
 from graph_store.kernels import kernel, mix64
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
@@ -33,7 +43,9 @@ def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarra
 
 def hash_strings(offsets: np.ndarray, data: np.ndarray, mask: int) -> np.ndarray:
     """Return int64[n], the hash of each string of UTF-8 bytes, as far as `mask` lets through."""
-    return _hashes(np.ascontiguousarray(offsets, np.int64), data if data.size else np.zeros(1, np.uint8), np.uint64(mask))
+    return _hashes(
+        np.ascontiguousarray(offsets, np.int64), data if data.size else np.zeros(1, np.uint8), np.uint64(mask)
+    )
 
 
 @kernel
@@ -79,10 +91,21 @@ def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count
 
 
 @kernel
+def _reindex(hashes: np.ndarray, index: np.ndarray) -> None:
+    """Enter (hash, code + 1) of all strings into an empty index."""
+    mask = np.uint64(index.size // 2 - 1)
+    for code in range(hashes.size):
+        slot = np.int64(mix64(~np.uint64(hashes[code])) & mask)
+        while index[2 * slot + 1]:
+            slot = np.int64(np.uint64(slot + 1) & mask)
+        index[2 * slot], index[2 * slot + 1] = hashes[code], code + 1
+
+
+@kernel
 def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
-    mask, num_shards = np.uint64(index.size // 2 - 1), base.size - 1
+    shift, num_shards = home_shift(index), base.size - 1
     for i in range(hashes.size):
-        slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
+        slot = np.int64(index_hash(hashes[i]) >> shift)
         out[i] = -1
         while index[2 * slot + 1]:
             node = index[2 * slot + 1] - 1
@@ -92,7 +115,7 @@ def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
             ):
                 out[i] = node
                 break
-            slot = np.int64(np.uint64(slot + 1) & mask)
+            slot += 1
 
 
 def string_buffers(strings: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -138,10 +161,8 @@ def _gather(pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offset
 class StringMap(IdMap):
     """The string ids of one node type; `ids` and `offsets` hold their UTF-8 bytes in dense order."""
 
-    id_type = "string"
-
     def __init__(self, name: str, sections: Mapping[str, np.ndarray]) -> None:
-        super().__init__(name, sections)
+        super().__init__(name, sections, "string")
         self.offsets = sections["offsets"]
         self._mask = np.uint64(sections["hash_mask"][0])
 
@@ -158,12 +179,14 @@ class StringMap(IdMap):
         data: np.ndarray,
         base: np.ndarray,
         hash_mask: int = (1 << 64) - 1,
-        dead: np.ndarray = np.empty(0, np.int64),
+        dead: np.ndarray | None = None,
     ) -> "StringMap":
         """Make the map from the strings' bytes in dense order."""
         mask = np.array([hash_mask], np.uint64)
         hashes = _hashes(offsets, data, mask[0])
-        empty, live = np.empty(0, np.int64), live_ranks(base, dead)
+        empty = np.empty(0, np.int64)
+        dead = empty if dead is None else dead
+        live = live_ranks(base, dead)
         return cls(
             name,
             {
@@ -242,7 +265,8 @@ class StringIds:
             self._pool = np.concatenate([self._pool, np.zeros(self._pool.size + length, np.uint8)])
         if 4 * (count + 1) > self._index.size:
             keys = _hashes(self._offsets[: count + 1], self._pool, self._mask)
-            self._index = build_index(keys, np.arange(count), slots=self._index.size)
+            self._index = np.zeros(2 * self._index.size, np.int64)
+            _reindex(keys, self._index)
 
     def shards(self, values: np.ndarray, num_shards: int) -> np.ndarray:
         """Return int64[n], the shard of each code."""

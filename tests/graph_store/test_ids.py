@@ -121,7 +121,7 @@ def test_ids_that_fill_a_quarter_of_their_range_are_found_by_value_others_by_has
     # A spread of up to 4 · ids + 1024: 1000 ids in 5024, but not in 5025.
     for spread, by_value in ((5024, True), (5025, False)):
         ids_map = mapped([*range(999), spread - 1], 3)
-        assert (ids_map.direct.size, ids_map.index.size) == ((5024, 0) if by_value else (0, 2 * 2048))
+        assert (ids_map.direct.size, ids_map.index.size) == ((5024, 0) if by_value else (0, 2 * 2049))
         assert ids_map.to_ids(ids_map.to_nodes([spread - 1, 500])).tolist() == [spread - 1, 500]
         assert ids_map.find([999, spread, -1]).tolist() == [-1] * 3
 
@@ -209,7 +209,64 @@ def test_the_spread_of_ids_over_shards_is_even():
         assert abs(oracles.chi_square(np.bincount(shards_of(ids, 16), minlength=16))) < 4
 
 
-def test_an_index_keeps_equal_keys_apart():
-    index = build_index(np.array([5, 5, 5]), np.array([1, 2, 3]))
+def test_an_index_keeps_equal_keys_apart_in_the_order_of_their_nodes():
+    index = build_index(np.array([5, 5, 5]), np.array([3, 1, 2]))
     pairs = index.reshape(-1, 2)
-    assert sorted(pairs[pairs[:, 1] > 0].tolist()) == [[5, 2], [5, 3], [5, 4]]
+    assert pairs[pairs[:, 1] > 0].tolist() == [[5, 2], [5, 3], [5, 4]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(INT64, st.integers(0, 100)), max_size=200), st.randoms(use_true_random=False))
+def test_an_index_is_a_function_of_the_set_of_its_keys(keys, random):
+    pairs = list(zip(keys, range(len(keys))))
+    indexes = []
+    for _ in range(2):
+        random.shuffle(pairs)
+        indexes.append(build_index(*(np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))))
+    assert np.array_equal(*indexes)
+    # As the paper has it: entries in the order of their hashes, each at its home or right behind the one before.
+    slots = 1 << ((indexes[0].size // 2).bit_length() - 1)
+    expected, behind = [], 0
+    for hashed, key, node in sorted((oracles.mix64(~key % 2**64), key, node) for key, node in pairs):
+        slot = max(hashed >> (65 - slots.bit_length()), behind)
+        expected.append((slot, key, node + 1))
+        behind = slot + 1
+    rows = indexes[0].reshape(-1, 2)
+    found = [(slot, *rows[slot].tolist()) for slot in np.flatnonzero(rows[:, 1])]
+    assert found == expected
+    assert rows[-1, 1] == 0
+    assert slots >= 2 * len(keys)
+
+
+UINT64 = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 50), st.sampled_from([2**63 - 1, 2**63, 2**64 - 1]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sets(UINT64, max_size=60), st.lists(UINT64, max_size=40), st.sampled_from(SHARDS))
+def test_unsigned_ids_are_given_in_and_back_as_uint64(ids, asked, num_shards):
+    kept = np.sort(np.array(list(ids), np.uint64).view(np.int64))
+    ids_map = IdMap.build("user", kept, num_shards, "unsigned")
+    for form in (list(ids), np.array(list(ids), np.uint64), np.array(list(ids), object)):
+        back = ids_map.to_ids(ids_map.to_nodes(form))
+        assert back.dtype == np.uint64
+        assert back.tolist() == list(ids)
+    nodes, _ = assignment([value - 2**64 if value >> 63 else value for value in ids], num_shards)
+    expected = [nodes.get(value - 2**64 if value >> 63 else value, -1) for value in asked]
+    assert ids_map.find(asked).tolist() == expected
+
+
+@pytest.mark.parametrize("ids", [[-1], [2**64], [1, -5], np.array([-3]), [np.int64(-1), 2**63], [2**63, 2**64]])
+def test_an_id_that_no_uint64_holds_is_unknown_to_unsigned_ids(ids):
+    ids_map = IdMap.build("user", np.array([1, 2]), 2, "unsigned")
+    with pytest.raises(UnknownId, match=r"no user has the id (-|18446744073709551616)"):
+        ids_map.find(ids)
+
+
+def test_signed_ids_given_to_unsigned_ones_are_taken_by_value():
+    ids_map = IdMap.build("user", np.array([-1, 1, 2]), 2, "unsigned")  # the first is 2^64 - 1
+    assert ids_map.to_ids(ids_map.to_nodes(np.array([1, 2], np.int8))).tolist() == [1, 2]
+    assert ids_map.to_ids(ids_map.to_nodes([2**64 - 1])).tolist() == [2**64 - 1]
+    with pytest.raises(UnknownId, match="no user has the id 3"):
+        ids_map.to_nodes(np.array([1, 3], np.uint64))
+    with pytest.raises(TypeError, match="float"):
+        ids_map.find([1.0])
