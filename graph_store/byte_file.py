@@ -19,6 +19,7 @@ from graph_store.words import nearest
 # A tar header is the longest beginning that is looked at.
 _HEAD_BYTES = 512
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_SKIPPED_BYTES = 1 << 20
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 _SHOWN_MEMBERS = 8
@@ -158,6 +159,11 @@ class ByteFile:
                 pieces.append(piece)
                 left -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def skip(self, size: int) -> None:
+        """Leave out the next `size` bytes."""
+        while size and (piece := self.read(min(size, _SKIPPED_BYTES))):
+            size -= len(piece)
 
     def tell(self) -> int:
         """Return how many bytes of the file on disk have been read."""

@@ -1,14 +1,14 @@
 """Work done ahead of its consumer by a few threads, handed over in order."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def in_order(calls: Iterable[Callable[[], T]], *, threads: int) -> Iterator[T]:
+def in_order(calls: Iterable[Callable[[], T]], *, threads: int) -> Generator[T, None, None]:
     """Run `calls` in `threads` threads and yield their results in the order of the calls.
 
     At most `threads + 1` results exist before they are asked for. The first call that raises ends the

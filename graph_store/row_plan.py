@@ -12,6 +12,7 @@ from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
 from graph_store.row_batch import Column, EdgeBatch, Field, NodeBatch, Rejected, part_name, shown
 from graph_store.schema import EdgeSource, EdgeType, NodeSource, NodeType, nearest
+from graph_store.words import check_relation
 
 
 class Wanted(NamedTuple):
@@ -190,3 +191,12 @@ def _features(features: Sequence[FeatureType]) -> Iterator[Wanted]:
     for feature in features:
         for column in feature.source_columns:
             yield Wanted("feature", column, feature=feature)
+
+
+def relation_fault(word: str) -> str | None:
+    """Say what is wrong with the relation that an edge names, and what to do; None when it can be one."""
+    try:
+        check_relation(word)
+    except BadInput as error:
+        return f"{error}; rename it"
+    return f"relation {word!r} stands for all relations and can be none of them; rename it" if word == "*" else None

@@ -1,26 +1,27 @@
-"""Text files, plain or gzip, cut into blocks of whole rows with the line each begins at."""
+"""Text files cut into blocks of whole rows with the line each begins at."""
 
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
+from graph_store.byte_file import ByteFile
 from graph_store.errors import BadInput
 
 BLOCK_BYTES = 16 << 20
 LONGEST_ROW_BYTES = 64 << 20
+_LONGEST_ROW_SHOWN = 1000
 _REFUSED = {
-    b"PK\x03\x04": "a zip archive; unpack it first",
-    b"BZh": "compressed with bzip2; unpack it or compress it with gzip",
-    b"\xfd7zXZ": "compressed with xz; unpack it or compress it with gzip",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it or compress it with gzip",
+    b"\x04\x22\x4d\x18": "compressed with lz4; unpack it or compress it with zstd",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
+    b"Rar!": "a RAR archive; unpack it first",
     b"\xff\xfe": "UTF-16 text; write it as UTF-8",
     b"\xfe\xff": "UTF-16 text; write it as UTF-8",
     b"PAR1": "a Parquet file; say --format parquet",
-    b"ARROW1": "an Arrow IPC file; write it as Parquet",
+    b"ARROW1": "an Arrow IPC file; say --format arrow",
+    b"\x93NUMPY": "a NumPy file; say --format npy",
+    b"\x89HDF": "an HDF5 file; write it as Parquet or text",
 }
 
 
@@ -43,80 +44,62 @@ class TextBlock:
     bytes_done: int
 
 
-class TextFile:
+class TextFile(ByteFile):
     """A text file that is open for reading, decompressed on the way.
 
     Raises
     ------
     BadInput
-        The file cannot be read, is no text, or its compression is damaged or ends too early.
+        As in `ByteFile`, or the file is no text.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._raw: IO[bytes] = open(path, "rb")
-            magic = self._raw.read(6)
-        except OSError as error:
-            raise BadInput(f"{path}: cannot read the file: {error.strerror or error}") from None
+    def __init__(self, path: Path, member: str | None = None) -> None:
+        super().__init__(path, member)
         for prefix, what in _REFUSED.items():
-            if magic.startswith(prefix):
-                self._raw.close()
+            if self.head.startswith(prefix):
+                self.close()
                 raise BadInput(f"{path}: is {what}")
-        self._raw.seek(0)
-        self._stream: IO[bytes] = gzip.GzipFile(fileobj=self._raw) if magic[:2] == b"\x1f\x8b" else self._raw  # type: ignore[assignment]
-
-    def __enter__(self) -> "TextFile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; closing twice is fine."""
-        self._stream.close()
-        self._raw.close()
-
-    def read(self, size: int) -> bytes:
-        """Return the next `size` bytes of text, fewer only at the end."""
-        try:
-            return self._stream.read(size)
-        except EOFError:
-            raise BadInput(f"{self.path}: the compressed file ends too early; it was cut off, fetch it again") from None
-        except (OSError, zlib.error) as error:
-            raise BadInput(f"{self.path}: cannot read the file: {error}") from None
-
-    def tell(self) -> int:
-        """Return how many bytes of the file have been read, before decompression."""
-        return self._raw.tell()
 
 
-def row_blocks(path: Path, *, skip: int, first_line: int, cut: Callable[[bytes], int]) -> Iterator[TextBlock]:
+def row_blocks(
+    path: Path,
+    member: str | None,
+    *,
+    skip: int,
+    first_line: int,
+    cut: Callable[[bytes], int],
+    block_bytes: int | None = None,
+) -> Iterator[TextBlock]:
     """Yield the file from byte `skip` on in blocks of whole rows.
 
     Parameters
     ----------
     path : Path
         The file.
+    member : str or None
+        The member that is read, if the file is an archive.
     skip : int
         Bytes of text to leave out at the start.
     first_line : int
         The line, from 1, that the rest begins at.
     cut : callable
         Given bytes that begin with a row, returns where the last whole row ends, 0 when there is none.
+    block_bytes : int or None
+        What a block aims at; None for `BLOCK_BYTES`.
 
     Raises
     ------
     BadInput
         As in `TextFile`, or a row of more than 64 MiB.
     """
-    with TextFile(path) as file:
-        file.read(skip)
+    aim = block_bytes or BLOCK_BYTES
+    with TextFile(path, member) as file:
+        file.skip(skip)
         rest, line = b"", first_line
         last = False
         while not last:
-            fresh = file.read(BLOCK_BYTES)
-            last = len(fresh) < BLOCK_BYTES
+            fresh = file.read(aim)
+            last = len(fresh) < aim
             data = rest + fresh if rest else fresh
             end = len(data) if last else cut(data)
             if end == 0 and len(data) > LONGEST_ROW_BYTES:
@@ -127,8 +110,40 @@ def row_blocks(path: Path, *, skip: int, first_line: int, cut: Callable[[bytes],
             rest = data[end:]
             if end:
                 block = data[:end] if rest else data
-                yield TextBlock(block, line, file.tell())
+                yield TextBlock(block, line, file.size if last else file.tell())
                 line += block.count(b"\n")
+
+
+class Row(NamedTuple):
+    """A row of a block.
+
+    Attributes
+    ----------
+    line : int
+        Lines of the block before it.
+    cells : list of bytes
+        Without the quotes they stand in.
+    text : bytes
+        The row as it is written, without its line end.
+    """
+
+    line: int
+    cells: list[bytes]
+    text: bytes
+
+
+def shown_row(text: bytes) -> str:
+    """Return a row that is set aside as it is shown, cut when it is long."""
+    row = text.removesuffix(b"\r").decode("utf-8", "replace")
+    return row if len(row) <= _LONGEST_ROW_SHOWN else row[:_LONGEST_ROW_SHOWN] + "…"
+
+
+def spaced_rows(data: bytes) -> Iterator[Row]:
+    """Yield each row that is not empty of lines of words with single spaces between them."""
+    for line, text in enumerate(data.split(b"\n")):
+        text = text.removesuffix(b"\r")
+        if text:
+            yield Row(line, text.split(b" "), text)
 
 
 def last_line_end(data: bytes) -> int:
@@ -166,18 +181,18 @@ class QuotedRows:
             pass
         return last.start() if last is not None and not last.group(1) else -1
 
-    def rows(self, data: bytes) -> Iterator[tuple[int, list[bytes]]]:
-        """Yield each row that is not empty: the lines of `data` before it, and its cells."""
+    def rows(self, data: bytes) -> Iterator[Row]:
+        """Yield each row that is not empty."""
         at, line = 0, 0
         while at < len(data):
             end = data.find(b"\n", at)
             end = len(data) if end < 0 else end
-            if b'"' in data[at:end]:
+            text = data[at:end].removesuffix(b"\r")
+            if b'"' in text:
                 cells, end = self._quoted_row(data, at)
-            else:
-                cells = data[at:end].removesuffix(b"\r").split(self.delimiter)
-            if cells != [b""]:
-                yield line, cells
+                yield Row(line, cells, data[at:end].removesuffix(b"\r"))
+            elif text:
+                yield Row(line, text.split(self.delimiter), text)
             line += data.count(b"\n", at, end + 1)
             at = end + 1
 

@@ -1,7 +1,6 @@
 """Numbers written as text: whole ones by exact decimal arithmetic, and the items of lists within one cell."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
