@@ -67,6 +67,12 @@ def read_head(store: Path) -> Head | None:
     raise CorruptBlock(f"{path}: damaged; `gossamer repair` finds the newest version again")
 
 
+def newest_version(store: Path, base: int) -> int:
+    """Return the newest acknowledged version; `base`, that of the generation, where no later batch was committed."""
+    head = read_head(store)
+    return base if head is None else max(base, head.version)
+
+
 def _write_head(store: Path, head: Head) -> None:
     rest = struct.pack("<QQQ", *head)
     handle = os.open(log_folder(store) / "head", os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,6 +1,6 @@
 """What a run of batches changes, sorted by node type and edge type: the log, read for merging."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -128,15 +128,16 @@ class Delta:
             self._edges(number, operation, order)
         return _NO_IDS
 
-    def _new_nodes(self, number: int, arrays: dict) -> np.ndarray:
+    def _new_nodes(self, number: int, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         delta, ids = self.nodes[number], self._maps[number]
         if isinstance(ids, StringMap):
-            given = (arrays["starts"], arrays["bytes"])
-            hashes = hash_strings(*given, ids.hash_mask)
+            starts, data = arrays["starts"], arrays["bytes"]
+            delta.ids.append((starts, data))
+            hashes = hash_strings(starts, data, ids.hash_mask)
         else:
-            given = hashes = arrays["ids"]
+            hashes = arrays["ids"]
+            delta.ids.append(hashes)
         nodes = next_nodes(shards_of(hashes, self.num_shards), delta.counts)
-        delta.ids.append(given)
         delta.nodes.append(nodes)
         return nodes
 

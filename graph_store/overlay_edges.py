@@ -190,12 +190,12 @@ def _old_rows(columns: list, firsts: np.ndarray, starts: np.ndarray, degrees: np
     """Return the entries of the lists of some nodes as rows that were always there."""
     size = int(starts[-1])
     kinds = np.int64, np.float32, np.int64, np.int64
-    taken = [
+    neighbors, weights, times, edge_ids = (
         np.zeros(size, kind) if column is None else take_spans(column, firsts, starts)
         for column, kind in zip(columns, kinds)
-    ]
+    )
     rows = np.repeat(np.arange(degrees.size), degrees)
-    return Rows(rows, *taken, np.full(size, ADDED), np.full(size, -1))
+    return Rows(rows, neighbors, weights, times, edge_ids, np.full(size, ADDED), np.full(size, -1))
 
 
 def _kills(change: EdgeChange, nodes: np.ndarray, expired: np.ndarray) -> Kills:
@@ -223,8 +223,9 @@ def _sections(change, groups, group_base, indptr, columns):
         lists = indptr[node_at : node_at + int(sizes.sum()) + 1]
         node_at += int(sizes.sum())
         part = slice(int(lists[0]), int(lists[-1]))
-        values = [None if column is None else column[part] for column in columns]
-        encoded = encode_groups(own, lists - lists[0], *values, sizes=sizes, bits=bits)
+        neighbors, *rest = [None if column is None else column[part] for column in columns]
+        assert neighbors is not None
+        encoded = encode_groups(own, lists - lists[0], neighbors, *rest, sizes=sizes, bits=bits)
         target = np.zeros(int(arena_words(encoded.words, encoded.records)), np.uint64)
         blocks = np.empty((encoded.records.shape[0], 3), np.int64)
         fill_arena(encoded.words, encoded.records, target, behind + at, group_base[shard], directory, blocks, 0)

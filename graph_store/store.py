@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graph_store.adjacency import Adjacency
-from graph_store.arena import ArenaFile
-from graph_store.errors import BadInput, CorruptBlock, GraphStoreError, StoreClosed, UnknownEdgeType, UnknownNodeType
-from graph_store.ids import IdMap, dense_ranks, nodes_of_ranks
+from graph_store.commit_log import newest_version
+from graph_store.errors import (
+    BadInput,
+    GraphStoreError,
+    StoreClosed,
+    UnknownEdgeType,
+    UnknownNodeType,
+    UnknownVersion,
+)
+from graph_store.feature_table import FeatureTables
+from graph_store.features import FeatureValues
+from graph_store.fold import manifest_of
+from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
-from graph_store.resident import edge_file, node_file, read_nodes, rebuild
 from graph_store.sampling import Hop, Sampler, Subgraph
+from graph_store.view import View, view_at
+from graph_store.writer_lock import Lease
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -76,45 +87,61 @@ class GraphStore:
     edge_types : dict of str to StoredEdgeType
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None, as_of: int | None = None) -> None:
         self.path = Path(path)
         self._threads = threads
-        self._manifest, self._ids, self._adjacencies = self._pin()
-        self.uuid, self.version = self._manifest.uuid, self._manifest.version
-        self.num_shards = self._manifest.num_shards
-        self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in self._manifest.node_types}
-        self.edge_types: dict[str, StoredEdgeType] = {entry.name: entry for entry in self._manifest.edge_types}
         self._closed = False
+        self._lease: Lease | None = None
+        self._take(as_of)
 
-    def _pin(self) -> tuple[Manifest, dict[str, IdMap], dict[str, Adjacency]]:
-        """Map every file of the store; again when another store took its place meanwhile."""
+    def _take(self, as_of: int | None) -> None:
+        view, lease = self._pin(as_of)
+        if self._lease is not None:
+            self._lease.release()
+        self._view, self._lease = view, lease
+        manifest = view.manifest
+        self.uuid, self.version, self.num_shards = manifest.uuid, manifest.version, manifest.num_shards
+        self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in manifest.node_types}
+        self.edge_types: dict[str, StoredEdgeType] = {entry.name: entry for entry in manifest.edge_types}
+        self._ids, self._adjacencies = view.ids, view.adjacencies
+
+    def _pin(self, as_of: int | None) -> tuple[View, Lease]:
+        """Map every file of a version; again when a fold, or another store in this place, took files away meanwhile."""
         while True:
-            manifest, error = Manifest.load(self.path), None
+            newest, error = Manifest.load(self.path), None
+            manifest = newest if as_of is None or as_of >= newest.version else manifest_of(self.path, as_of)
+            version = self._version(newest, as_of)
+            lease = Lease(self.path, manifest.generation)
             try:
-                rebuild(manifest, self.path)
-                ids = {
-                    entry.name: read_nodes(node_file(self.path, manifest.generation, number), entry.name, entry.id_type)
-                    for number, entry in enumerate(manifest.node_types)
-                }
-                adjacencies = {
-                    entry.name: self._map_edges(edge_file(self.path, manifest.generation, number), entry)
-                    for number, entry in enumerate(manifest.edge_types)
-                }
+                view = view_at(manifest, self.path, version, threads=self._threads)
             except (GraphStoreError, OSError) as failure:
                 error = failure
-            if Manifest.load(self.path).uuid == manifest.uuid:
-                if error is not None:
-                    raise error
-                return manifest, ids, adjacencies
+            later = Manifest.load(self.path)
+            if error is None and later.uuid == newest.uuid:
+                return view, lease
+            lease.release()
+            if error is not None and (later.uuid, later.generation) == (newest.uuid, newest.generation):
+                raise error
 
-    def _map_edges(self, path: Path, entry: StoredEdgeType) -> Adjacency:
-        sections = ArenaFile(path).sections
-        if int(sections["num_edges"][0]) != entry.num_entries:
-            raise CorruptBlock(
-                f"{path}: holds {int(sections['num_edges'][0])} entries of {entry.name}, the manifest says "
-                f"{entry.num_entries}; delete the folder arena, it is rebuilt"
-            )
-        return Adjacency(sections, weighted=entry.weighted, timed=entry.timed, threads=self._threads)
+    def _version(self, manifest: Manifest, as_of: int | None) -> int:
+        newest = newest_version(self.path, manifest.version)
+        if as_of is None:
+            return newest
+        if as_of > newest:
+            raise UnknownVersion(f"{self.path}: version {as_of} is not there yet, the newest is {newest}")
+        return as_of
+
+    def refresh(self) -> int:
+        """Go over to the newest version and return it; arrays of the old one stay as they are.
+
+        Raises
+        ------
+        StoreClosed, CorruptBlock
+        """
+        self._check_open()
+        if newest_version(self.path, Manifest.load(self.path).version) != self.version:
+            self._take(None)
+        return self.version
 
     def __enter__(self) -> "GraphStore":
         return self
@@ -129,9 +156,13 @@ class GraphStore:
 
     def close(self) -> None:
         """Let the mapped files go once no array refers to them."""
+        if self._closed:
+            return
         self._closed = True
-        self._ids.clear()
-        self._adjacencies.clear()
+        self._view = View(self._view.manifest)
+        self._ids, self._adjacencies = {}, {}
+        if self._lease is not None:
+            self._lease.release()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -163,8 +194,10 @@ class GraphStore:
         return self.id_map(node_type).to_ids(self.nodes(node_type))
 
     def nodes(self, node_type: str) -> np.ndarray:
-        """Return int64[n], all nodes of a type in dense order (shard by shard)."""
-        return nodes_of_ranks(self.id_map(node_type).base)
+        """Return int64[n], all nodes of a type in dense order (shard by shard), without the deleted."""
+        ids = self.id_map(node_type)
+        nodes = nodes_of_ranks(ids.base)
+        return nodes[live_ranks(ids.base, ids.dead)]
 
     def node_base(self, node_type: str) -> np.ndarray:
         """Return int64[num_shards + 1], the dense rank of each shard's first node."""
@@ -228,6 +261,59 @@ class GraphStore:
             None if weights is None else weights[order],
             None if times is None else times[order],
         )
+
+    def contains(self, src: Any, dst: Any, edge_type: str | None = None) -> np.ndarray:
+        """Return bool[n], whether there is an edge from `src[i]` to `dst[i]`, by original ids; unknown ids have none.
+
+        Raises
+        ------
+        UnknownEdgeType
+        ValueError
+            There are not as many of both.
+        """
+        entry = self._edge_type(edge_type)
+        sources, targets = self.id_map(entry.src).find(src), self.id_map(entry.dst).find(dst)
+        if sources.size != targets.size:
+            raise ValueError(f"as many dst as src are needed, got {targets.size} and {sources.size}")
+        known = np.flatnonzero((sources >= 0) & (targets >= 0))
+        found = np.zeros(sources.size, bool)
+        found[known] = self.adjacency(entry.name).has_edges(sources[known], targets[known])
+        return found
+
+    def features(
+        self, ids: Any, node_type: str | None = None, names: Sequence[str] | None = None
+    ) -> dict[str, FeatureValues]:
+        """Return features of nodes, by original ids, in the order asked.
+
+        Parameters
+        ----------
+        ids : int64[n], uint64[n] or sequence of str
+        node_type : str, optional
+            May be left out where the store has one node type.
+        names : sequence of str, optional
+            The features; all when None.
+
+        Raises
+        ------
+        UnknownNodeType, UnknownId
+        BadInput
+            The type has no feature of that name.
+        """
+        if node_type is None and len(self.node_types) == 1:
+            node_type = next(iter(self.node_types))
+        nodes = self.to_nodes(str(node_type), ids)
+        tables = self.node_features(str(node_type))
+        return {name: tables.values(name, nodes) for name in (tables.names if names is None else names)}
+
+    def node_features(self, node_type: str) -> FeatureTables:
+        """Return the tables of a node type's features, by nodes."""
+        self.id_map(node_type)
+        return self._view.node_features[node_type]
+
+    def edge_features(self, edge_type: str) -> FeatureTables:
+        """Return the tables of an edge type's features, by edge ids (see `Adjacency.columns`)."""
+        self._check_open()
+        return self._view.edge_features[self._edge_type(edge_type).name]
 
     def chain(self, edge_type: str, hops: int) -> list[StoredEdgeType]:
         """Return the edge type each hop walks along: the type itself, or type and reverse in turn.
@@ -321,7 +407,7 @@ class GraphStore:
         return matrix
 
 
-def open(path: str | os.PathLike[str], *, threads: int | None = None) -> GraphStore:
+def open(path: str | os.PathLike[str], *, threads: int | None = None, as_of: int | None = None) -> GraphStore:
     """Open a store for reading.
 
     Parameters
@@ -329,6 +415,8 @@ def open(path: str | os.PathLike[str], *, threads: int | None = None) -> GraphSt
     path : path
     threads : int, optional
         Threads that answer a call; all cores that this process may use when None.
+    as_of : int, optional
+        The version to open; the newest when None.
 
     Returns
     -------
@@ -339,7 +427,9 @@ def open(path: str | os.PathLike[str], *, threads: int | None = None) -> GraphSt
     ------
     StoreNotFound
         There is no complete store.
+    UnknownVersion
+        The store does not keep the version.
     CorruptBlock
         A file that is read to open it is damaged.
     """
-    return GraphStore(path, threads=threads)
+    return GraphStore(path, threads=threads, as_of=as_of)

@@ -156,7 +156,8 @@ def _drop_other_overlays(path: Path) -> None:
 
 def build_overlay(base: View, delta: Delta) -> dict[str, np.ndarray]:
     """Return the sections of the overlay: those of node type 3 are named `n3.…`, those of edge type 2 `e2.…`."""
-    manifest, sections = base.manifest, {}
+    manifest = base.manifest
+    sections: dict[str, np.ndarray] = {}
     for number, node_type in enumerate(manifest.node_types):
         changes = delta.nodes[number]
         if changes.nodes or changes.alive or changes.features:

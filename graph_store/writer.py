@@ -1,0 +1,529 @@
+"""The writer of a store: batches of updates, each all or nothing and durable when it is acknowledged."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from graph_store import update_batch
+from graph_store.commit_log import CommitLog, read_batches
+from graph_store.delta import Delta, next_nodes
+from graph_store.errors import BadInput, GraphStoreError, StoreClosed, UnknownEdgeType, UnknownNodeType
+from graph_store.features import Sections
+from graph_store.fold import fold, oldest_version, publish, recover
+from graph_store.ids import shards_of
+from graph_store.live_ids import LiveIds, id_arrays
+from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
+from graph_store.string_ids import hash_strings
+from graph_store.update_batch import Operation, to_payload
+from graph_store.update_rules import as_ids, checked_rows, checked_table, kept_rows, known_edges, take_ids
+from graph_store.view import base_view
+from graph_store.writer_lock import WriterLock
+
+# A fold begins when the log holds this share of the base's entries, and at least so many.
+FOLD_SHARE, FOLD_ROWS = 0.1, 1 << 20
+
+
+@dataclass
+class UpdateReport:
+    """What a batch did.
+
+    Attributes
+    ----------
+    version : int
+        The store's version with the batch in it.
+    rows : int
+        Edges and nodes that were written: added, deleted, changed. An edge that was there already counts.
+    new_nodes : dict of str to int
+        Nodes that came, by type.
+    dropped : dict of str to int
+        Rows left out, by rule.
+    """
+
+    version: int = 0
+    rows: int = 0
+    new_nodes: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, rule: str, count: int) -> None:
+        """Count rows left out."""
+        if count:
+            self.dropped[rule] = self.dropped.get(rule, 0) + count
+
+
+class Batch:
+    """Updates that are committed together; see `GraphWriter.batch`."""
+
+    def __init__(self, writer: "GraphWriter") -> None:
+        self._writer = writer
+        self.operations: list[Operation] = []
+        self.report = UpdateReport()
+
+    def add_nodes(self, node_type: str, ids: Any, features: Mapping[str, Any] | None = None) -> None:
+        """Add nodes; those that are there stay, and get the features given.
+
+        Parameters
+        ----------
+        node_type : str
+        ids : int64[n], uint64[n] or sequence of str
+        features : mapping of str to values, optional
+            As for `set_features`.
+        """
+        number, entry = self._writer.node_type(node_type)
+        given = as_ids(ids, entry)
+        nodes = self._nodes(number, given, create=True)
+        self.report.rows += nodes.size
+        if features:
+            self._set(number, entry, nodes, features)
+
+    def delete_nodes(self, node_type: str, ids: Any) -> None:
+        """Delete nodes with all edges at them; an id that is no node is counted as dropped."""
+        number, entry = self._writer.node_type(node_type)
+        nodes = self._nodes(number, as_ids(ids, entry), create=False)
+        known = np.unique(nodes[nodes >= 0])
+        self.report.drop("unknown_nodes", int(np.count_nonzero(nodes < 0)))
+        self.report.rows += known.size
+        if known.size:
+            self._add(update_batch.DELETE_NODES, number, {"nodes": known})
+            self._writer.live[number].mark(known, dead=True)
+
+    def set_features(self, node_type: str, ids: Any, features: Mapping[str, Any]) -> None:
+        """Set features of nodes that are there.
+
+        Parameters
+        ----------
+        node_type : str
+        ids
+            Each must be a node; of a repeated one the last value stays.
+        features : mapping of str to values
+            By the feature's name, a value a node: see `graph_store.features.stored`. None takes a value away.
+        """
+        number, entry = self._writer.node_type(node_type)
+        given = as_ids(ids, entry)
+        nodes = self._nodes(number, given, create=False)
+        if (nodes < 0).any():
+            row = int(np.flatnonzero(nodes < 0)[0])
+            raise BadInput(f"set_features: row {row}: no {entry.name} has the id {given[row]!r}; add the node first")
+        self.report.rows += nodes.size
+        self._set(number, entry, nodes, features)
+
+    def add_edges(
+        self,
+        edge_type: str,
+        src: Any,
+        dst: Any,
+        *,
+        weight: Any = None,
+        time: Any = None,
+        features: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add edges, and to the reverse type what is its part.
+
+        Parameters
+        ----------
+        edge_type : str
+        src, dst : ids, n each
+            An id that is no node becomes one, unless the edge type's rule for missing nodes says otherwise.
+        weight : float32[n]
+            Needed where the edge type has weights.
+        time : int64[n]
+            Needed where the edge type has times, in their unit.
+        features : mapping of str to values, optional
+        """
+        number, entry, swapped = self._writer.edge_type(edge_type)
+        ends = self._writer.ends(entry)
+        src, dst = (dst, src) if swapped else (src, dst)
+        rows = checked_rows(entry, (ends[0][1], ends[1][1]), src, dst, weight=weight, time=time, features=features)
+        nodes, keep = self._ends(entry, ends, rows.src, rows.dst)
+        same = None if entry.src != entry.dst else nodes[0] == nodes[1]
+        allowed, dropped = kept_rows(entry, rows, same)
+        for rule, count in dropped.items():
+            self.report.drop(rule, count)
+        keep &= allowed
+        if not keep.all():
+            chosen = np.flatnonzero(keep)
+            rows, nodes = rows.take(chosen, entry), (nodes[0][chosen], nodes[1][chosen])
+        if entry.rules.get("duplicates") == "error":
+            self._writer.refuse_duplicates(entry, rows, nodes, self.operations)
+        arrays = {"src": nodes[0], "dst": nodes[1]}
+        if rows.weight is not None:
+            arrays["weight"] = rows.weight
+        if rows.time is not None:
+            arrays["time"] = rows.time
+        if entry.features:
+            first = self._writer.take_edge_rows(number, nodes[0].size)
+            arrays["row"] = np.array([first], np.int64)
+        self.report.rows += nodes[0].size
+        self._add(update_batch.ADD, number, arrays)
+        if rows.features and nodes[0].size:
+            places = {feature.name: place for place, feature in enumerate(entry.feature_types)}
+            tables = {places[name]: table for name, table in rows.features.items()}
+            edge_rows = np.arange(first, first + nodes[0].size)
+            self._add(update_batch.SET_EDGES, number, {"rows": edge_rows, **_named(tables)})
+
+    def delete_edges(self, edge_type: str, src: Any, dst: Any, *, time: Any = None) -> None:
+        """Delete edges between ids, and from the reverse type; those that are not there are no error.
+
+        Parameters
+        ----------
+        time : int64[n], optional
+            Only the edges of these times; without, all between the two.
+        """
+        number, entry, swapped = self._writer.edge_type(edge_type)
+        ends = self._writer.ends(entry)
+        sources, targets = (dst, src) if swapped else (src, dst)
+        given = as_ids(sources, ends[0][1]), as_ids(targets, ends[1][1])
+        if len(given[0]) != len(given[1]):
+            raise BadInput(f"delete_edges: {len(given[0])} sources and {len(given[1])} destinations")
+        if time is not None and not entry.timed:
+            raise BadInput(f"delete_edges: {entry.name} has no times; leave time out")
+        nodes = [self._nodes(end[0], ids, create=False) for end, ids in zip(ends, given)]
+        known = (nodes[0] >= 0) & (nodes[1] >= 0)
+        self.report.drop("unknown_nodes", int(np.count_nonzero(~known)))
+        arrays = {"src": nodes[0][known], "dst": nodes[1][known]}
+        if time is not None:
+            times = np.asarray(time)
+            if times.shape != known.shape or times.dtype.kind not in "iu":
+                raise BadInput(f"delete_edges: time must be {known.size} integers, got {times.dtype} {times.shape}")
+            arrays["time"] = times.astype(np.int64)[known]
+        self.report.rows += arrays["src"].size
+        self._add(update_batch.DELETE, number, arrays)
+
+    def expire(self, edge_type: str, before: int) -> None:
+        """Delete the edges whose time is below `before`."""
+        number, entry, _ = self._writer.edge_type(edge_type)
+        if not entry.timed:
+            raise BadInput(f"expire: {entry.name} has no times; delete edges by their ends")
+        self._add(update_batch.EXPIRE, number, {"before": np.array([before], np.int64)})
+
+    def _add(self, kind: str, number: int, arrays: dict[str, np.ndarray]) -> None:
+        self.operations.append(Operation(kind, number, arrays))
+
+    def _set(self, number: int, entry: StoredNodeType, nodes: np.ndarray, features: Mapping[str, Any]) -> None:
+        types = entry.feature_types
+        tables: dict[int, Sections] = {}
+        for name, values in features.items():
+            place = self._writer.feature_place(entry, name)
+            tables[place] = checked_table(f"nodes of {entry.name}", types[place], values, nodes.size)
+        if nodes.size:
+            self._add(update_batch.SET_NODES, number, {"nodes": nodes, **_named(tables)})
+
+    def _ends(self, entry: StoredEdgeType, ends: Any, src: Any, dst: Any) -> tuple[Any, np.ndarray]:
+        """Return the nodes of both ends, and the mask of rows that have both."""
+        rule = entry.rules.get("missing_nodes", "create")
+        keep = np.ones(len(src), bool)
+        if rule == "create":
+            found = [self._nodes(end[0], ids, create=True) for end, ids in zip(ends, (src, dst))]
+            return (found[0], found[1]), keep
+        found = [self._nodes(end[0], ids, create=False) for end, ids in zip(ends, (src, dst))]
+        for nodes, ids, end in zip(found, (src, dst), ends):
+            if rule == "error" and (nodes < 0).any():
+                row = int(np.flatnonzero(nodes < 0)[0])
+                raise BadInput(f"edges of {entry.name}: row {row}: no {end[1].name} has the id {ids[row]!r}")
+            keep &= nodes >= 0
+        self.report.drop("missing_nodes", int(np.count_nonzero(~keep)))
+        return (found[0], found[1]), keep
+
+    def _nodes(self, number: int, ids: Any, *, create: bool) -> np.ndarray:
+        """Return the node of each id; -1, or with `create` a new one, where there is none."""
+        live = self._writer.live[number]
+        if len(ids) == 0:
+            return np.empty(0, np.int64)
+        nodes = live.find(ids)
+        dead = live.is_dead(nodes)
+        if not create:
+            nodes[dead] = -1
+            return nodes
+        if dead.any():
+            back = np.unique(nodes[dead])
+            self._add(update_batch.REVIVE, number, {"nodes": back})
+            live.mark(back, dead=False)
+            self._count_new(number, back.size)
+        missing = np.flatnonzero(nodes < 0)
+        if missing.size:
+            fresh = _distinct(take_ids(ids, missing))
+            self._create(number, fresh)
+            nodes[missing] = live.find(take_ids(ids, missing))
+        return nodes
+
+    def _create(self, number: int, fresh: Any) -> None:
+        live = self._writer.live[number]
+        arrays = id_arrays(fresh, is_string=live.is_string)
+        if live.is_string:
+            hashes = hash_strings(arrays["starts"], arrays["bytes"], live.base.hash_mask)  # type: ignore[attr-defined]
+        else:
+            hashes = arrays["ids"]
+        nodes = next_nodes(shards_of(hashes, self._writer.num_shards), self._writer.counts[number])
+        live.put(fresh, nodes)
+        self._add(update_batch.NEW, number, arrays)
+        self._count_new(number, nodes.size)
+
+    def _count_new(self, number: int, count: int) -> None:
+        name = self._writer.manifest.node_types[number].name
+        self.report.new_nodes[name] = self.report.new_nodes.get(name, 0) + count
+
+
+def _distinct(ids: Any) -> Any:
+    """Return each id once, in the order of appearance."""
+    if not isinstance(ids, np.ndarray):
+        return list(dict.fromkeys(ids))
+    return ids[np.sort(np.unique(ids, return_index=True)[1])]
+
+
+def _named(tables: Mapping[int, Sections]) -> dict[str, np.ndarray]:
+    return {f"{place}.{name}": section for place, table in tables.items() for name, section in table.items()}
+
+
+class GraphWriter:
+    """The one writer of a store; readers see a batch once they ask for the newest version.
+
+    Each of `add_nodes`, `delete_nodes`, `set_features`, `add_edges`, `delete_edges` and `expire` commits a batch of its
+    own and returns an `UpdateReport`; their arguments are those of `Batch`. `batch()` commits several together.
+
+    Parameters
+    ----------
+    path : path
+    threads : int, optional
+        Threads of the folds; all cores when None.
+    fold_rows : int, optional
+        Rows of updates after which a fold begins in the background, a tenth of the store but a million at least when
+        None; 0 for never.
+    keep : int
+        Older generations that a fold keeps for `as_of` and `changes`, besides those that readers hold.
+
+    Raises
+    ------
+    StoreNotFound, CorruptBlock
+        There is no store, or it is damaged.
+    StoreBusy
+        Another process is writing to it.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, threads: int | None = None, fold_rows: int | None = None, keep: int = 0
+    ) -> None:
+        self.path, self._threads, self._keep = Path(path), threads, keep
+        self.manifest = Manifest.load(self.path)
+        self._lock = WriterLock(self.path)
+        self._mutex, self._fold_rows = threading.RLock(), fold_rows
+        self._folding: threading.Thread | None = None
+        self._fold_error: BaseException | None = None
+        self._closed = False
+        try:
+            self.manifest = Manifest.load(self.path)
+            recover(self.path, self.manifest)
+            self._log = CommitLog(self.path, self.manifest.version)
+            self._load()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _load(self) -> None:
+        """Read the ids of the base and of the log."""
+        view = base_view(self.manifest, self.path, threads=self._threads)
+        self.num_shards = self.manifest.num_shards
+        self.live = [LiveIds(view.ids[entry.name]) for entry in self.manifest.node_types]
+        delta = Delta(self.manifest, view.ids)
+        delta.extend(payload for _, payload in read_batches(self.path, self.manifest.version, self._log.version))
+        for live, changes in zip(self.live, delta.nodes):
+            live.follow(changes)
+        self.counts = [changes.counts for changes in delta.nodes]
+        self._edge_rows = [changes.edge_rows for changes in delta.edges]
+        self._logged_rows = sum(changes.num_rows for changes in delta.edges)
+
+    @property
+    def version(self) -> int:
+        """The newest committed version."""
+        return self._log.version
+
+    def node_type(self, name: str) -> tuple[int, StoredNodeType]:
+        """Return the number and entry of a node type."""
+        for number, entry in enumerate(self.manifest.node_types):
+            if entry.name == name:
+                return number, entry
+        known = ", ".join(entry.name for entry in self.manifest.node_types)
+        raise UnknownNodeType(f"{self.path}: no node type {name!r}; it has {known}")
+
+    def edge_type(self, name: str) -> tuple[int, StoredEdgeType, bool]:
+        """Return the number and entry of an edge type; of a reverse type those of the other, and True."""
+        for number, entry in enumerate(self.manifest.edge_types):
+            if entry.name == str(name):
+                forward = self.manifest.forward(number)
+                return forward, self.manifest.edge_types[forward], forward != number
+        known = ", ".join(entry.name for entry in self.manifest.edge_types)
+        raise UnknownEdgeType(f"{self.path}: no edge type {str(name)!r}; it has {known}")
+
+    def ends(self, entry: StoredEdgeType) -> tuple[tuple[int, StoredNodeType], tuple[int, StoredNodeType]]:
+        """Return the node types of an edge type."""
+        return self.node_type(entry.src), self.node_type(entry.dst)
+
+    def feature_place(self, entry: StoredNodeType, name: str) -> int:
+        """Return the number of a feature of a node type."""
+        from graph_store.schema import nearest
+
+        names = [feature["name"] for feature in entry.features]
+        if name not in names:
+            raise BadInput(f"{self.path}: {entry.name} has no feature {name!r}; {nearest(name, names)}")
+        return names.index(name)
+
+    def take_edge_rows(self, number: int, count: int) -> int:
+        """Give out edge ids; returns the first."""
+        first = self._edge_rows[number]
+        self._edge_rows[number] += count
+        return first
+
+    def refuse_duplicates(self, entry: StoredEdgeType, rows: Any, nodes: Any, pending: list[Operation]) -> None:
+        """Raise BadInput where an edge is there already, or twice in the batch."""
+        from graph_store.store import GraphStore
+
+        if pending and any(each.kind != update_batch.NEW for each in pending):
+            raise BadInput(f"edges of {entry.name}: duplicates are errors, so each batch of it stands alone")
+        keys = np.stack([*nodes, np.zeros_like(nodes[0]) if rows.time is None else rows.time])
+        if entry.undirected:
+            keys[:2].sort(axis=0)
+        twice = np.unique(keys, axis=1, return_index=True)[1]
+        with GraphStore(self.path, threads=self._threads) as store:
+            known = known_edges(store.adjacency(entry.name), nodes[0], nodes[1], rows.time)
+        wrong = known.copy()
+        wrong[np.setdiff1d(np.arange(known.size), twice)] = True
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise BadInput(
+                f"edges of {entry.name}: row {row} ({rows.src[row]!r} to {rows.dst[row]!r}) is there already; "
+                "delete it first, or leave it out"
+            )
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        """Collect updates and commit them as one when the block ends; an exception commits nothing.
+
+        The batch's `report` has its version afterwards.
+        """
+        if self._closed:
+            raise StoreClosed(f"{self.path}: the writer was closed")
+        with self._mutex:
+            self._raise_fold_error()
+            batch = Batch(self)
+            try:
+                yield batch
+                self._commit(batch)
+            except BaseException:
+                # Ids that the batch gave out are forgotten.
+                self._load()
+                raise
+        self._maybe_fold()
+
+    def _commit(self, batch: Batch) -> None:
+        if not batch.operations:
+            batch.report.version = self.version
+            return
+        try:
+            batch.report.version = self._log.append(to_payload(batch.operations))
+        except OSError as error:
+            raise GraphStoreError(
+                f"{self.path}: the batch was not committed, cannot write the log: {error.strerror}; "
+                "make room and try again"
+            ) from error
+        self._logged_rows += sum(each.arrays["src"].size for each in batch.operations if "src" in each.arrays)
+
+    def _one(self, call: str, *args: Any, **options: Any) -> UpdateReport:
+        with self.batch() as batch:
+            getattr(batch, call)(*args, **options)
+        return batch.report
+
+    def add_nodes(self, node_type: str, ids: Any, features: Mapping[str, Any] | None = None) -> UpdateReport:
+        """Commit `Batch.add_nodes`."""
+        return self._one("add_nodes", node_type, ids, features)
+
+    def delete_nodes(self, node_type: str, ids: Any) -> UpdateReport:
+        """Commit `Batch.delete_nodes`."""
+        return self._one("delete_nodes", node_type, ids)
+
+    def set_features(self, node_type: str, ids: Any, features: Mapping[str, Any]) -> UpdateReport:
+        """Commit `Batch.set_features`."""
+        return self._one("set_features", node_type, ids, features)
+
+    def add_edges(self, edge_type: str, src: Any, dst: Any, **columns: Any) -> UpdateReport:
+        """Commit `Batch.add_edges`."""
+        return self._one("add_edges", edge_type, src, dst, **columns)
+
+    def delete_edges(self, edge_type: str, src: Any, dst: Any, *, time: Any = None) -> UpdateReport:
+        """Commit `Batch.delete_edges`."""
+        return self._one("delete_edges", edge_type, src, dst, time=time)
+
+    def expire(self, edge_type: str, before: int) -> UpdateReport:
+        """Commit `Batch.expire`."""
+        return self._one("expire", edge_type, before)
+
+    def _maybe_fold(self) -> None:
+        entries = sum(entry.num_entries for entry in self.manifest.edge_types)
+        limit = max(FOLD_ROWS, int(FOLD_SHARE * entries)) if self._fold_rows is None else self._fold_rows
+        if limit and self._logged_rows >= limit and (self._folding is None or not self._folding.is_alive()):
+            self._logged_rows = 0
+            self._folding = threading.Thread(target=self._fold_behind, name="gossamer-fold", daemon=True)
+            self._folding.start()
+
+    def _fold_behind(self) -> None:
+        try:
+            self._fold()
+        except BaseException as error:  # it is raised where the caller sees it
+            self._fold_error = error
+
+    def _raise_fold_error(self) -> None:
+        error, self._fold_error = self._fold_error, None
+        if error is not None:
+            raise GraphStoreError(f"{self.path}: a fold in the background failed: {error}") from error
+
+    def _fold(self) -> None:
+        with self._mutex:
+            version = self.version
+            self._log.rotate()
+        manifest = fold(self.path, self.manifest, version, threads=self._threads)
+        with self._mutex:
+            self.manifest = manifest
+            publish(self.path, manifest, keep=self._keep)
+            self._log.drop(oldest_version(self.path))
+
+    def fold(self) -> int:
+        """Write a new generation of all that is committed, and return its version; does nothing where there is none.
+
+        Batches may be committed meanwhile. Space of what was deleted is given back when no reader needs the old one.
+        """
+        if self._closed:
+            raise StoreClosed(f"{self.path}: the writer was closed")
+        self.wait()
+        if self.version > self.manifest.version:
+            self._logged_rows = 0
+            self._fold()
+        return self.manifest.version
+
+    def wait(self) -> None:
+        """Wait for a fold in the background."""
+        if self._folding is not None:
+            self._folding.join()
+        self._raise_fold_error()
+
+    def close(self) -> None:
+        """Wait for a fold in the background and let another writer in."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._folding is not None:
+            self._folding.join()
+        self._log.close()
+        self._lock.release()
+        self._raise_fold_error()
+
+    def __enter__(self) -> "GraphWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
