@@ -92,7 +92,7 @@ def find_range(ids, direct, low, index, out, start, stop):
 
 
 @kernel
-def _fill_index(keys: np.ndarray, nodes: np.ndarray, index: np.ndarray, shift: np.uint64) -> int:
+def _fill_index(keys: np.ndarray, nodes: np.ndarray, index: np.ndarray, shift: np.uint64) -> np.int64:
     """Enter (key, node + 1) pairs, those of one hash in the order of their nodes; returns the last slot in use."""
     last = np.int64(-1)
     for low in range(0, keys.size, LOOK_AHEAD):

@@ -16,8 +16,9 @@ from graph_store.ids import (
     nodes_of_ranks,
     shards_of,
 )
-from graph_store.kernels import kernel, mix64
+from graph_store.kernels import kernel, mix64, run_ranges
 
+ALL_BITS = (1 << 64) - 1
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
@@ -34,10 +35,14 @@ def _hash(data: np.ndarray, start: int, stop: int) -> np.uint64:
 
 
 @kernel
+def hash_range(offsets: np.ndarray, data: np.ndarray, mask: np.uint64, out: np.ndarray, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        out[i] = np.int64(_hash(data, offsets[i], offsets[i + 1]) & mask)
+
+
 def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarray:
     out = np.empty(offsets.size - 1, np.int64)
-    for i in range(out.size):
-        out[i] = np.int64(_hash(data, offsets[i], offsets[i + 1]) & mask)
+    run_ranges(lambda start, stop: hash_range(offsets, data, mask, out, start, stop), out.size)
     return out
 
 
@@ -49,7 +54,7 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray, mask: int) -> np.ndarray
 
 
 @kernel
-def _same(first, first_start, first_stop, second, second_start, second_stop):
+def same_bytes(first, first_start, first_stop, second, second_start, second_stop):
     if first_stop - first_start != second_stop - second_start:
         return False
     for i in range(first_stop - first_start):
@@ -74,7 +79,7 @@ def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count
         code = np.int64(-1)
         while index[2 * slot + 1]:
             known = index[2 * slot + 1] - 1
-            if index[2 * slot] == hashes[i] and _same(
+            if index[2 * slot] == hashes[i] and same_bytes(
                 data, start, stop, pool, pool_offsets[known], pool_offsets[known + 1]
             ):
                 code = known
@@ -110,7 +115,7 @@ def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
         while index[2 * slot + 1]:
             node = index[2 * slot + 1] - 1
             rank = base[node % num_shards] + node // num_shards
-            if index[2 * slot] == hashes[i] and _same(
+            if index[2 * slot] == hashes[i] and same_bytes(
                 data, offsets[i], offsets[i + 1], pool, pool_offsets[rank], pool_offsets[rank + 1]
             ):
                 out[i] = node
@@ -178,7 +183,7 @@ class StringMap(IdMap):
         offsets: np.ndarray,
         data: np.ndarray,
         base: np.ndarray,
-        hash_mask: int = (1 << 64) - 1,
+        hash_mask: int = ALL_BITS,
         dead: np.ndarray | None = None,
     ) -> "StringMap":
         """Make the map from the strings' bytes in dense order."""
@@ -232,7 +237,7 @@ class StringMap(IdMap):
 class StringIds:
     """Collects the distinct string ids of a node type; edges keep a string's code, its order of appearance."""
 
-    def __init__(self, name: str, *, hash_mask: int = (1 << 64) - 1) -> None:
+    def __init__(self, name: str, *, hash_mask: int = ALL_BITS) -> None:
         self.name = name
         self._mask = np.uint64(hash_mask)
         self._index = np.zeros(2 << 12, np.int64)
