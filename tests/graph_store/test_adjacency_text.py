@@ -58,8 +58,8 @@ def test_one_graph_is_read_from_each_way_of_writing_it(write, data):
     ("word", "says"),
     [
         ("x", "'x' is no whole number; node type 'item'"),
-        ("3.0", "'3.0' is no whole number; write ids as plain digits"),
-        ("+3", "'+3' is no whole number"),
+        ("3.5", "'3.5' is no whole number; ids of node type 'item' are whole numbers"),
+        ("++3", "'++3' is no whole number"),
         ("1-2", "'1-2' is no whole number"),
         ("-", "'-' is no whole number"),
         ("0x1", "'0x1' is no whole number"),
@@ -137,8 +137,8 @@ def test_a_line_longer_than_a_block_is_read_whole_and_its_faults_named(write, mo
 def test_a_bad_word_in_the_middle_of_a_large_file_is_named(write, monkeypatch):
     monkeypatch.setattr(adjacency_text, "BLOCK_BYTES", 1 << 14)
     lines = [f"{row} {row + 1} {row + 2}" for row in range(50_000)]
-    lines[34_567] = "5 6 7e1"
-    with pytest.raises(BadInput, match=r"line 34568, column 2 \(dst\): '7e1'"):
+    lines[34_567] = "5 6 7e-1"
+    with pytest.raises(BadInput, match=r"line 34568, column 2 \(dst\): '7e-1'"):
         read(write("\n".join(lines)))
 
 
