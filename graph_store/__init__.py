@@ -1,34 +1,44 @@
 """A durable graph store in RocksDB shards, sampled as fast as memory."""
 
 from graph_store.adjacency import Adjacency
+from graph_store.changes import Changes, EdgeSet, changes
 from graph_store.draws import permute
 from graph_store.errors import (
     BadInput,
     CorruptBlock,
     GraphStoreError,
+    StoreBusy,
     StoreClosed,
     StoreNotFound,
     UnknownEdgeType,
     UnknownId,
     UnknownNodeType,
+    UnknownVersion,
 )
+from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
 from graph_store.negatives import sample_negatives
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
 from graph_store.verify import verify
+from graph_store.writer import Batch, GraphWriter, UpdateReport
 
 __all__ = [
     "Adjacency",
     "BadInput",
+    "Batch",
+    "Changes",
     "CorruptBlock",
+    "EdgeSet",
     "EdgeSource",
     "EdgeType",
     "EdgeTypeName",
     "FeatureType",
+    "FeatureValues",
     "GraphStore",
     "GraphStoreError",
+    "GraphWriter",
     "Hop",
     "IngestReport",
     "Neighbors",
@@ -36,12 +46,16 @@ __all__ = [
     "NodeType",
     "Sampler",
     "Schema",
+    "StoreBusy",
     "StoreClosed",
     "StoreNotFound",
     "Subgraph",
     "UnknownEdgeType",
     "UnknownId",
     "UnknownNodeType",
+    "UnknownVersion",
+    "UpdateReport",
+    "changes",
     "info",
     "ingest",
     "open",

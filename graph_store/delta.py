@@ -9,7 +9,7 @@ from graph_store import update_batch
 from graph_store.ids import IdMap, shards_of
 from graph_store.kernels import kernel
 from graph_store.manifest import Manifest
-from graph_store.string_ids import StringMap, hash_strings
+from graph_store.string_ids import hash_strings
 from graph_store.update_batch import Operation
 
 ADDED, DELETED, DELETED_AT = 0, 1, 2
@@ -130,10 +130,10 @@ class Delta:
 
     def _new_nodes(self, number: int, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         delta, ids = self.nodes[number], self._maps[number]
-        if isinstance(ids, StringMap):
+        if ids.id_type == "string":
             starts, data = arrays["starts"], arrays["bytes"]
             delta.ids.append((starts, data))
-            hashes = hash_strings(starts, data, ids.hash_mask)
+            hashes = hash_strings(starts, data, ids.hash_mask)  # type: ignore[attr-defined]
         else:
             hashes = arrays["ids"]
             delta.ids.append(hashes)

@@ -65,6 +65,11 @@ class EdgeChange(NamedTuple):
     same_type: bool
     rule: str
 
+    @property
+    def any_nodes(self) -> bool:
+        """True when nodes at either end were deleted, or new ones came to the source type."""
+        return bool(self.deaths or self.dst_deaths or (self.counts != self.adjacency.counts).any())
+
 
 def oriented(delta: EdgeDelta, *, swapped: bool, both: bool) -> Rows:
     """Return a type's operations as rows whose `row` is the source node; `swapped` or `both` ways."""
@@ -100,14 +105,14 @@ def build(change: EdgeChange, rows: Rows, expired: np.ndarray) -> dict[str, np.n
         Operation and time of each expiry.
     """
     base = starts_of(change.counts)
-    dirty = np.unique(dense_ranks(_dirty_nodes(change, rows, expired), base))
+    dirty = np.unique(dense_ranks(dirty_nodes(change, rows, expired), base))
     group_base = starts_of((change.counts + GROUP_NODES - 1) // GROUP_NODES)
     groups = _dirty_groups(change, dirty, base, group_base)
     indptr, columns, loops = _group_lists(change, rows, expired, groups, dirty, base, group_base)
     return _sections(change, groups, group_base, indptr, columns) | {"loops": np.array([loops], np.int64)}
 
 
-def _dirty_nodes(change: EdgeChange, rows: Rows, expired: np.ndarray) -> np.ndarray:
+def dirty_nodes(change: EdgeChange, rows: Rows, expired: np.ndarray) -> np.ndarray:
     """Return the nodes whose lists may have changed, perhaps several times."""
     found = [rows.row, np.fromiter(change.deaths, np.int64, len(change.deaths))]
     dead = np.sort(np.fromiter(change.dst_deaths, np.int64, len(change.dst_deaths)))

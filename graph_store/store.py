@@ -98,7 +98,7 @@ class GraphStore:
         view, lease = self._pin(as_of)
         if self._lease is not None:
             self._lease.release()
-        self._view, self._lease = view, lease
+        self.view, self._lease = view, lease
         manifest = view.manifest
         self.uuid, self.version, self.num_shards = manifest.uuid, manifest.version, manifest.num_shards
         self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in manifest.node_types}
@@ -159,7 +159,7 @@ class GraphStore:
         if self._closed:
             return
         self._closed = True
-        self._view = View(self._view.manifest)
+        self.view = View(self.view.manifest)
         self._ids, self._adjacencies = {}, {}
         if self._lease is not None:
             self._lease.release()
@@ -308,12 +308,12 @@ class GraphStore:
     def node_features(self, node_type: str) -> FeatureTables:
         """Return the tables of a node type's features, by nodes."""
         self.id_map(node_type)
-        return self._view.node_features[node_type]
+        return self.view.node_features[node_type]
 
     def edge_features(self, edge_type: str) -> FeatureTables:
         """Return the tables of an edge type's features, by edge ids (see `Adjacency.columns`)."""
         self._check_open()
-        return self._view.edge_features[self._edge_type(edge_type).name]
+        return self.view.edge_features[self._edge_type(edge_type).name]
 
     def chain(self, edge_type: str, hops: int) -> list[StoredEdgeType]:
         """Return the edge type each hop walks along: the type itself, or type and reverse in turn.

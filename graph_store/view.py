@@ -163,32 +163,44 @@ def build_overlay(base: View, delta: Delta) -> dict[str, np.ndarray]:
         if changes.nodes or changes.alive or changes.features:
             built = overlay_nodes.build(base.ids[node_type.name], changes, node_type.feature_types)
             sections |= {f"n{number}.{name}": section for name, section in built.items()}
-    place = {entry.name: number for number, entry in enumerate(manifest.node_types)}
     for number, edge_type in enumerate(manifest.edge_types):
         forward = manifest.forward(number)
-        source, target = delta.nodes[place[edge_type.src]], delta.nodes[place[edge_type.dst]]
         own = delta.edges[forward]
-        if not (own.src or own.expired or source.nodes or source.deaths or target.deaths):
+        change = edge_change(base, delta, number)
+        if not change.any_nodes and not own.src and not own.expired:
             continue
-        change = overlay_edges.EdgeChange(
-            base.adjacencies[edge_type.name],
-            None if edge_type.reverse is None else base.adjacencies[edge_type.reverse],
-            source.counts,
-            target.counts,
-            source.deaths,
-            target.deaths,
-            edge_type.bits,
-            edge_type.self_loops,
-            edge_type.src == edge_type.dst,
-            edge_type.rules.get("duplicates", "first"),
-        )
-        rows = overlay_edges.oriented(own, swapped=number != forward, both=edge_type.undirected)
-        expired = np.array(own.expired, np.int64).reshape(-1, 2)
-        built = overlay_edges.build(change, rows, expired)
+        built = overlay_edges.build(change, *operations(manifest, delta, number))
         if number == forward and edge_type.features:
             built |= _new_edge_features(edge_type, own)
         sections |= {f"e{number}.{name}": section for name, section in built.items()}
     return sections
+
+
+def edge_change(base: View, delta: Delta, number: int) -> overlay_edges.EdgeChange:
+    """Return what is to be known of an edge type to merge what happened to it."""
+    manifest, entry = base.manifest, base.manifest.edge_types[number]
+    place = {node_type.name: at for at, node_type in enumerate(manifest.node_types)}
+    source, target = delta.nodes[place[entry.src]], delta.nodes[place[entry.dst]]
+    return overlay_edges.EdgeChange(
+        base.adjacencies[entry.name],
+        None if entry.reverse is None else base.adjacencies[entry.reverse],
+        source.counts,
+        target.counts,
+        source.deaths,
+        target.deaths,
+        entry.bits,
+        entry.self_loops,
+        entry.src == entry.dst,
+        entry.rules.get("duplicates", "first"),
+    )
+
+
+def operations(manifest: Manifest, delta: Delta, number: int) -> tuple[overlay_edges.Rows, np.ndarray]:
+    """Return the operations on an edge type as rows by its sources, and its expiries."""
+    forward, entry = manifest.forward(number), manifest.edge_types[number]
+    own = delta.edges[forward]
+    rows = overlay_edges.oriented(own, swapped=number != forward, both=entry.undirected)
+    return rows, np.array(own.expired, np.int64).reshape(-1, 2)
 
 
 def _new_edge_features(entry: StoredEdgeType, delta: Any) -> dict[str, np.ndarray]:
