@@ -44,7 +44,11 @@ class Wanted(NamedTuple):
             if position is not None:
                 return Field(self.role, shown(self.column), position, self.node_type, self.feature)
             if not self.column.isdecimal():
-                why = nearest(self.column, names) if names else "the file has no header; give positions from 0"
+                why = (
+                    nearest(self.column, map(_without_type, names))
+                    if names
+                    else "the file has no header; give positions from 0"
+                )
                 raise BadInput(f"{path}: no column {self.column!r} for {self.part}; {why}")
         position = int(self.column)
         if position >= num_columns:
@@ -55,7 +59,7 @@ class Wanted(NamedTuple):
         return Field(self.role, label, position, self.node_type, self.feature)
 
     def _named(self, path: Path, names: Sequence[str]) -> int | None:
-        for spelled in (list(names), [name.partition(":")[0] for name in names]):
+        for spelled in (list(names), list(map(_without_type, names))):
             if spelled.count(str(self.column)) > 1:
                 raise BadInput(
                     f"{path}: {self.part} column {self.column!r}: "
@@ -64,6 +68,10 @@ class Wanted(NamedTuple):
             if self.column in spelled:
                 return spelled.index(str(self.column))
         return None
+
+
+def _without_type(name: str) -> str:
+    return name.partition(":")[0] or name
 
 
 @dataclass(frozen=True)

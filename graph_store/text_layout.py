@@ -231,8 +231,10 @@ def _agreement(rows: list[list[str]]) -> tuple[int, float]:
 def _tell_delimiter(source: EdgeSource | NodeSource, sample: _Sample, plan: RowPlan) -> str:
     if source.format == "tsv" or (source.format is None and _suffix(sample) == "tsv"):
         return "\t"
-    # Words of one cell are no columns: neither the numbers of a list, nor the words of a name that stands alone.
-    within = {wanted.feature.separator for wanted in plan.wanted if wanted.feature is not None}
+    # Words of one cell are no columns: neither the numbers of a list without quotes, nor those of a name alone.
+    within = set()
+    if b'"' not in sample.text:
+        within = {wanted.feature.separator for wanted in plan.wanted if wanted.feature is not None}
     alone = len(plan.wanted) == 1
     if alone and not (plan.wanted[0].node_type is not None and plan.wanted[0].node_type.is_integer):
         within.add(" ")
