@@ -123,8 +123,6 @@ def tell_layout(source: EdgeSource | NodeSource, plan: RowPlan) -> TextLayout:
     comments = all(wanted.node_type.is_integer for wanted in plan.wanted if wanted.node_type is not None)
     sample = _read_sample(source, comments)
     if source.format == "adjacency" or (source.format is None and _is_adjacency(source, sample, plan)):
-        if any(wanted.feature is not None for wanted in plan.wanted):
-            raise BadInput(f"{source.path}: an adjacency file ('user item item …' a line) has no columns for features")
         word_bytes = len(sample.text) / len(sample.text.split())
         timed = isinstance(source, EdgeSource) and source.timed_by_position
         return TextLayout(True, sample.member, sample.skip, sample.first_line, word_bytes, timed=timed)
