@@ -200,20 +200,24 @@ def _stream(table: Any) -> tuple[pa.Schema | None, Iterator[pa.RecordBatch]]:
     first = next(batches, None)
     if first is None:
         return None, iter(())
-    schema = getattr(first, "schema", None)
-    return schema, _checked(chain([first], batches), schema)
+    _check_batch(1, first, None)
+    return first.schema, _checked(chain([first], batches), first.schema)
 
 
-def _checked(batches: Iterable[Any], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for number, batch in enumerate(batches, 1):
-        if not isinstance(batch, pa.RecordBatch):
-            kind = type(batch)
-            raise BadInput(
-                f"{TABLE}: batch {number} is a {kind.__module__}.{kind.__qualname__}, expected a pyarrow.RecordBatch"
-            )
-        if not batch.schema.equals(schema):
-            raise BadInput(f"{TABLE}: batch {number} has other columns than the first; give all one schema")
+        _check_batch(number, batch, schema)
         yield batch
+
+
+def _check_batch(number: int, batch: Any, schema: pa.Schema | None) -> None:
+    if not isinstance(batch, pa.RecordBatch):
+        kind = type(batch)
+        raise BadInput(
+            f"{TABLE}: batch {number} is a {kind.__module__}.{kind.__qualname__}, expected a pyarrow.RecordBatch"
+        )
+    if schema is not None and not batch.schema.equals(schema):
+        raise BadInput(f"{TABLE}: batch {number} has other columns than the first; give all one schema")
 
 
 def _slices(table: pa.Table, at_once: int) -> Iterator[pa.Table]:
