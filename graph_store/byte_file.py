@@ -76,6 +76,8 @@ class ByteFile:
                 self._stream = _decompressed(_Stream(self._open_member()))
             elif self.member is not None:
                 raise BadInput(f"{self.path}: is no archive, but member is {self.member!r}; leave it out")
+            if self._stream.inner is self._raw:
+                self._stream.rewind()
         self.head = self._stream.head
 
     def _open_member(self) -> Any:
@@ -180,6 +182,11 @@ class _Stream(io.RawIOBase):
         while len(self.head) < _HEAD_BYTES and (piece := inner.read(_HEAD_BYTES - len(self.head))):
             self.head += piece
         self._again = self.head
+
+    def rewind(self) -> None:
+        """Begin again at the start of what is read, a file."""
+        self.inner.seek(0)
+        self._again = b""
 
     def readable(self) -> bool:
         return True

@@ -100,7 +100,7 @@ class _Parser:
         """Return the batch of all rows, None when one of them may be at fault."""
         quotes = not self.spaced and b'"' in data
         # Arrow ends a row at a lone carriage return; here it is a character like others.
-        if (quotes and self.quoted.open_quote(data) >= 0) or data.count(b"\r") != data.count(b"\r\n"):
+        if (quotes and self.quoted.open_quote(data) >= 0) or (b"\r" in data and _has_lone_return(data)):
             return None
         # Arrow reads 0x10 as an integer.
         plain = self.plain and not (b"x" in data or b"X" in data)
@@ -265,6 +265,11 @@ def _single_spaced(data: bytes) -> bytes:
     if any(mark in data for mark in odd) or data[:1] == b" " or data[-1:] == b" ":
         return _EDGES.sub(b"", _BLANKS.sub(b" ", data))
     return data
+
+
+def _has_lone_return(data: bytes) -> bool:
+    raw = np.frombuffer(data, np.uint8)
+    return bool(raw[-1] == 13 or ((raw[:-1] == 13) & (raw[1:] != 10)).any())
 
 
 def _strings(cells: list[bytes]) -> Any:
