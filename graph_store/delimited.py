@@ -91,7 +91,7 @@ class _Parser:
 
     def parse(self, block: TextBlock) -> list[Batch]:
         data = _single_spaced(block.data) if self.spaced else block.data
-        if not data or data.isspace():
+        if not data or (data.isspace() and not data.strip(b"\r\n")):
             return [self._batch_of_rows([], block)]
         batch = self._at_once(data, block.bytes_done)
         return [batch] if batch is not None else self._in_pieces(TextBlock(data, block.first_line, block.bytes_done))

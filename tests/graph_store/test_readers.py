@@ -257,7 +257,9 @@ WORDS = st.text(st.sampled_from('ab",\n\té中 #x'), min_size=1, max_size=6)
 
 @settings(max_examples=120, deadline=None)
 @given(
-    st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=12), st.sampled_from([",", "\t"]), st.integers(1, 60)
+    st.lists(st.tuples(WORDS, WORDS, WORDS).filter(lambda row: "".join(row).strip()), min_size=1, max_size=12),
+    st.sampled_from([",", "\t"]),
+    st.integers(1, 60),
 )
 def test_strings_in_quotes_come_back_in_any_block_size(tmp_path_factory, rows, delimiter, block_bytes):
     path = tmp_path_factory.mktemp("rows") / "edges.csv"
