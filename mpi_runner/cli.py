@@ -1,6 +1,7 @@
 """The `gossamer` command: its groups, its exit statuses, and the commands of a run."""
 
 import difflib
+import importlib
 import json
 import os
 import sys
@@ -17,20 +18,24 @@ import click  # noqa: E402
 
 from mpi_runner.errors import ConfigError, RunError  # noqa: E402
 
-_STORE_COMMANDS = ("ingest", "info", "verify", "query")
+# The commands of a store and where they are; imported when one of them is asked for.
+_STORE_COMMANDS = {
+    "ingest": "cli_store",
+    "info": "cli_store",
+    "verify": "cli_store",
+    "query": "cli_query",
+}
 
 
 class _Commands(click.Group):
-    """The command group; the commands of the store are imported when one of them is asked for."""
+    """The command group: the commands below and those of a store."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*_STORE_COMMANDS, *super().list_commands(context)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in _STORE_COMMANDS:
-            from mpi_runner import cli_store
-
-            return getattr(cli_store, name)
+            return getattr(importlib.import_module(f"mpi_runner.{_STORE_COMMANDS[name]}"), name)
         return super().get_command(context, name)
 
     def resolve_command(

@@ -74,7 +74,7 @@ def store(gossamer, made):
 def test_ingest_prints_one_json_object_with_the_counts(gossamer):
     command = ("ingest", "--edges", "clicks.csv", "--edge-type", "user:clicks:item", "s.store", "--shards", 3)
     found = gossamer.answer(*command)
-    assert found["format"] == 1
+    assert found["format"] == 2
     assert found["num_shards"] == 3
     assert found["nodes"] == {"item": 3, "user": 3}
     assert found["edges"] == {"user:clicks:item": 4}
@@ -233,10 +233,10 @@ def test_verify_exits_0_on_a_whole_store_and_1_naming_each_fault(gossamer, store
 
 def test_a_malformed_row_leaves_no_store_and_an_old_one_as_it_was(gossamer, store, tmp_path):
     before = gossamer.answer("info", store)
-    (tmp_path / "bad.csv").write_text("1,2\n3,4.0\n")
+    (tmp_path / "bad.csv").write_text("1,2\n3,4.5\n")
     command = ("ingest", "--edges", "bad.csv", "--edge-type", "a:b:c")
     said = gossamer.refusal(*command, "new.store", status=1)
-    assert said.startswith("gossamer ingest: bad.csv: line 2, column 1 (dst): '4.0' is no whole number; ")
+    assert said.startswith("gossamer ingest: bad.csv: line 2, column 1 (dst): '4.5' is no whole number; ")
     gossamer.refusal(*command, "--overwrite", store, status=1)
     assert gossamer.answer("info", store) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "clicks.csv", "clicks.store"]
