@@ -113,10 +113,14 @@ class _Columns:
         """Yield what makes each table; the pieces are read here, in their order."""
         columns = {name: self._columns[name] for name in names}
         arrays = {id(column.array): column.array for column in columns.values()}
-        for start in range(0, self.num_rows(names), at_once):
-            stop = min(start + at_once, self.num_rows(names))
-            pieces = {key: array.rows(start, stop) for key, array in arrays.items()}
-            yield partial(self._table, columns, pieces)
+        try:
+            for start in range(0, self.num_rows(names), at_once):
+                stop = min(start + at_once, self.num_rows(names))
+                pieces = {key: array.rows(start, stop) for key, array in arrays.items()}
+                yield partial(self._table, columns, pieces)
+        finally:
+            for array in arrays.values():
+                array.close()
 
     def _table(self, columns: Mapping[str, _Column], pieces: Mapping[int, np.ndarray]) -> pa.Table:
         taken = {name: column.take(pieces[id(column.array)]) for name, column in columns.items()}
@@ -142,12 +146,16 @@ class _Entries:
 
     def tables(self, names: Sequence[str], at_once: int) -> Tables:
         """Yield what makes each table; the pieces are read here, in their order."""
-        for start in range(0, self.num_rows(names), at_once):
-            stop = min(start + at_once, self.num_rows(names))
-            rows, cols = major_of(self._indptr, start, stop), self._indices.rows(start, stop)
-            if self._by_column:
-                rows, cols = cols, rows
-            yield partial(entries, rows, cols, self._data.rows(start, stop))
+        try:
+            for start in range(0, self.num_rows(names), at_once):
+                stop = min(start + at_once, self.num_rows(names))
+                rows, cols = major_of(self._indptr, start, stop), self._indices.rows(start, stop)
+                if self._by_column:
+                    rows, cols = cols, rows
+                yield partial(entries, rows, cols, self._data.rows(start, stop))
+        finally:
+            self._indices.close()
+            self._data.close()
 
 
 class _Matrix:

@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from graph_store.errors import BadInput
 
 _LOCAL_HEADER_BYTES = 30
+_READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 class ArrayPieces:
-    """An array whose rows are read from first to last.
+    """An array whose rows are read from first to last; close it in the end.
 
     Parameters
     ----------
+    path : Path
     whole : ndarray or None
         The array, in memory or mapped.
-    stream : file or None
-        Without `whole`: the decompressed bytes of the array in C order.
+    member, header : str, int
+        Without `whole`: where in an archive the array is, in C order behind so many bytes.
     shape, dtype
         Without `whole`: of the array.
     """
@@ -33,13 +35,16 @@ class ArrayPieces:
         path: Path,
         whole: NDArray[Any] | None = None,
         *,
-        stream: IO[bytes] | None = None,
+        member: str = "",
+        header: int = 0,
         shape: tuple[int, ...] = (),
         dtype: Any = None,
     ) -> None:
-        self._path, self._whole, self._stream = path, whole, stream
+        self._path, self._whole, self._member, self._header = path, whole, member, header
         self.shape = shape if whole is None else whole.shape
         self.dtype = np.dtype(dtype) if whole is None else whole.dtype
+        self._opened = ExitStack()
+        self._stream: IO[bytes] | None = None
 
     def rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return the rows `start … stop − 1`; each call goes on where the one before ended."""
@@ -47,11 +52,23 @@ class ArrayPieces:
 
     def whole(self) -> NDArray[Any]:
         """Return the whole array; only when nothing of it has been read."""
-        return self._read(self.shape) if self._whole is None else self._whole
+        if self._whole is not None:
+            return self._whole
+        try:
+            return self._read(self.shape)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the archive; closing twice is fine."""
+        self._opened.close()
 
     def _read(self, shape: tuple[int, ...]) -> NDArray[Any]:
-        assert self._stream is not None
         with damage_told(self._path):
+            if self._stream is None:
+                archive = self._opened.enter_context(zipfile.ZipFile(self._path))
+                self._stream = self._opened.enter_context(archive.open(self._member))
+                _read_all(self._stream, self._header)
             data = _read_all(self._stream, int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize)
         return np.frombuffer(data, self.dtype).reshape(shape)
 
@@ -76,8 +93,7 @@ def open_npz(path: Path) -> dict[str, ArrayPieces]:
     BadInput
         As in `open_npy`.
     """
-    with damage_told(path):
-        archive = zipfile.ZipFile(path)
+    with damage_told(path), zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         if not members:
             raise BadInput(f"{path}: holds no arrays; expected what numpy.savez writes")
@@ -85,25 +101,24 @@ def open_npz(path: Path) -> dict[str, ArrayPieces]:
 
 
 def _open_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArrayPieces:
-    stream = archive.open(info)
-    version = np.lib.format.read_magic(stream)
-    if version not in ((1, 0), (2, 0)):
-        return ArrayPieces(path, np.lib.format.read_array(archive.open(info), allow_pickle=False))
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read_header(stream)
-    if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded")
-    size, header = int(np.prod(shape, dtype=object)) * dtype.itemsize, stream.tell()
-    if header + size != info.file_size:
-        raise ValueError(f"array {info.filename} is of another size than its header says")
-    if info.compress_type == zipfile.ZIP_STORED and size:
-        offset = _data_offset(path, info) + header
-        order = "F" if fortran else "C"
-        return ArrayPieces(path, np.memmap(path, dtype, "r", offset, shape, order))  # type: ignore[call-overload]
-    if fortran and len(shape) > 1:
-        data = _read_all(stream, size)
-        return ArrayPieces(path, np.frombuffer(data, dtype).reshape(shape, order="F"))
-    return ArrayPieces(path, stream=stream, shape=shape, dtype=dtype)
+    with archive.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _READ_HEADER:
+            raise ValueError(f"array {info.filename} has format version {version}")
+        shape, fortran, dtype = _READ_HEADER[version](stream)
+        if dtype.hasobject:
+            raise ValueError("Python objects")
+        size, header = int(np.prod(shape, dtype=object)) * dtype.itemsize, stream.tell()
+        if header + size != info.file_size:
+            raise ValueError(f"array {info.filename} is of another size than its header says")
+        if info.compress_type == zipfile.ZIP_STORED and size:
+            offset = _data_offset(path, info) + header
+            order = "F" if fortran else "C"
+            return ArrayPieces(path, np.memmap(path, dtype, "r", offset, shape, order))  # type: ignore[call-overload]
+        if fortran and len(shape) > 1:
+            data = _read_all(stream, size)
+            return ArrayPieces(path, np.frombuffer(data, dtype).reshape(shape, order="F"))
+    return ArrayPieces(path, member=info.filename, header=header, shape=shape, dtype=dtype)
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -134,6 +149,6 @@ def damage_told(path: Path) -> Iterator[None]:
         raise
     except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         detail = " ".join(str(error).split())
-        if "bject arrays" in detail or "ython objects" in detail:
+        if "ython objects" in detail:
             raise BadInput(f"{path}: holds Python objects, which are never loaded; save numbers or strings") from None
         raise BadInput(f"{path}: not a readable NumPy file ({detail.rstrip('.')}); save it again") from None
