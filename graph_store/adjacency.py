@@ -255,6 +255,11 @@ class Adjacency:
         self._threads = threads
 
     @property
+    def threads(self) -> int | None:
+        """Threads that answer a call; all cores when None."""
+        return self._threads
+
+    @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """`words`, `words32`, `directory` and `group_base`, as the kernels take them."""
         return self.words, self.words32, self.directory, self.group_base

@@ -1,20 +1,22 @@
 """Merging: the lists of some nodes and what happened to them since → their lists now.
 
-Rows are the entries of the old lists and the operations on them, in the order in which they happened. An edge that was
-added is gone when a later operation deleted it, deleted one of its ends, or expired its time. Equal edges that are left
-are made one as the edge type's rule for duplicates says.
+An edge that was added is gone when a later operation deleted it, deleted one of its ends, or expired its time. Equal
+edges that are left are made one as the edge type's rule for duplicates says. Old lists are in order already, so each is
+merged with its few sorted operations in one pass; a first pass over all lists counts, a second writes.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from graph_store.delta import ADDED, DELETED, DELETED_AT
 from graph_store.edge_lists import sorted_order
-from graph_store.kernels import kernel
+from graph_store.kernels import kernel, run_ranges
 from graph_store.ragged import starts_of
 
 RULES = {"first": 0, "all": 1, "sum": 2, "max": 3, "error": 0}
+_KINDS = np.int64, np.float32, np.int64, np.int64
 
 
 class Rows(NamedTuple):
@@ -37,16 +39,11 @@ class Rows(NamedTuple):
         """Return some rows, by index or mask."""
         return Rows(*(column[rows] for column in self))
 
-    @classmethod
-    def joined(cls, parts: "list[Rows]") -> "Rows":
-        """Put several behind each other."""
-        return cls(*(np.concatenate(columns) for columns in zip(*parts)))
-
 
 class Kills(NamedTuple):
     """What ends edges besides their own deletion.
 
-    rows : int64[num_rows], the operation that last deleted the node of each list, -1 where none did
+    rows : int64[num_lists], the operation that last deleted the node of each list, -1 where none did
     nodes, orders : int64[k], deleted neighbours, ascending, and the operation that last deleted each
     expired : int64[e, 2], operation and time: earlier edges go
     """
@@ -57,65 +54,179 @@ class Kills(NamedTuple):
     expired: np.ndarray
 
 
+class Merged(NamedTuple):
+    """Lists, and how many self loops they have more than the old ones.
+
+    indptr : int64[num_lists + 1]; columns : neighbours, weights, times, edge ids, None where there are none
+    """
+
+    indptr: np.ndarray
+    columns: list[np.ndarray | None]
+    more_loops: int
+
+
 @kernel
-def _survivors(rows, kills, keep):
+def _ended(
+    neighbor: int, time: int, order: int, row_kill: int, pairs: tuple, low: int, high: int, kills: tuple
+) -> bool:
+    """Say whether something later than operation `order` ended an edge; `pairs[low:high]` are its list's deletions."""
+    if row_kill > order:
+        return True
+    pair_neighbors, pair_orders = pairs
+    stop = high
+    while low < high:
+        middle = (low + high) >> 1
+        if pair_neighbors[middle] < neighbor:
+            low = middle + 1
+        else:
+            high = middle
+    if low < stop and pair_neighbors[low] == neighbor and pair_orders[low] > order:
+        return True
+    nodes, orders, expired = kills
+    if nodes.size:
+        place = np.searchsorted(nodes, neighbor)
+        if place < nodes.size and nodes[place] == neighbor and orders[place] > order:
+            return True
+    for e in range(expired.shape[0]):
+        if expired[e, 0] > order and time < expired[e, 1]:
+            return True
+    return False
+
+
+@kernel
+def _emit(out, at, count, fresh, rule, neighbor, weight, time, edge_id):
+    """Take one surviving edge into the list written from `at` on, `fresh` when no equal one is there; the new count."""
+    neighbors, weights, times, edge_ids = out
+    if fresh or rule == 1:
+        if neighbors.size:
+            neighbors[at + count] = neighbor
+            if weights.size:
+                weights[at + count] = weight
+            if times.size:
+                times[at + count] = time
+            if edge_ids.size:
+                edge_ids[at + count] = edge_id
+        return count + 1
+    if weights.size:
+        last = at + count - 1
+        if rule == 2:
+            weights[last] += weight
+        elif rule == 3:
+            weights[last] = max(weights[last], weight)
+    return count
+
+
+@kernel
+def _copy(old, start, stop, out, at):
+    """Copy old edges `start … stop − 1` to the list written at `at`; nothing while `out` is empty."""
+    neighbors, weights, times, edge_ids = out
+    if neighbors.size == 0:
+        return
+    for i in range(stop - start):
+        neighbors[at + i] = old[0][start + i]
+    if weights.size:
+        for i in range(stop - start):
+            weights[at + i] = old[1][start + i]
+    if times.size:
+        for i in range(stop - start):
+            times[at + i] = old[2][start + i]
+    if edge_ids.size:
+        for i in range(stop - start):
+            edge_ids[at + i] = old[3][start + i]
+
+
+@kernel
+def _merge_list(old, start, stop, ops, op, op_stop, pairs, pair_low, pair_high, row_kill, kills, rule, timed, out, at):
+    """Merge one old list with its operations; returns the length of the new one."""
+    neighbors, weights, times, edge_ids = old
+    op_neighbors, op_weights, op_times, op_edge_ids, op_kinds = ops
+    count = 0
+    safe = row_kill < 0 and pair_low == pair_high and kills[0].size == 0 and kills[2].size == 0
+    while start < stop or op < op_stop:
+        if safe and start < stop and not timed:  # what lies before the next operation stays
+            behind = stop
+            if op < op_stop:
+                low, high = start, stop
+                while low < high:
+                    middle = (low + high) >> 1
+                    if neighbors[middle] < op_neighbors[op]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                behind = low
+            _copy(old, start, behind, out, at + count)
+            count += behind - start
+            start = behind
+            if start == stop and op == op_stop:
+                break
+        time = np.int64(0)
+        if op == op_stop:
+            neighbor = neighbors[start]
+            if timed:
+                time = times[start]
+        elif start == stop:
+            neighbor, time = op_neighbors[op], op_times[op]
+        else:
+            old_time = times[start] if timed else np.int64(0)
+            old_first = old_time < op_times[op] or (old_time == op_times[op] and neighbors[start] <= op_neighbors[op])
+            neighbor = neighbors[start] if old_first else op_neighbors[op]
+            time = old_time if old_first else op_times[op]
+        first, deleted = op, False
+        while op < op_stop and op_neighbors[op] == neighbor and op_times[op] == time:
+            if op_kinds[op] == DELETED_AT:
+                first, deleted = op + 1, True
+            op += 1
+        fresh = True
+        while start < stop and neighbors[start] == neighbor and (not timed or times[start] == time):
+            if not deleted and (safe or not _ended(neighbor, time, -1, row_kill, pairs, pair_low, pair_high, kills)):
+                weight = weights[start] if weights.size else np.float32(0)
+                edge_id = edge_ids[start] if edge_ids.size else np.int64(0)
+                count = _emit(out, at, count, fresh, rule, neighbor, weight, time, edge_id)
+                fresh = False
+            start += 1
+        for i in range(first, op):
+            count = _emit(out, at, count, fresh, rule, neighbor, op_weights[i], time, op_edge_ids[i])
+            fresh = False
+    return count
+
+
+@kernel
+def _merge_range(nodes, dirty, old, firsts, degrees, ops, op_starts, pairs, pair_starts, row_kills, kills, rule, timed,
+                 indptr, out, sizes, start, stop):  # fmt: skip
+    """Merge lists `start … stop − 1`: count into `sizes` while `out` is empty, else write from `indptr` on."""
+    for i in range(start, stop):
+        at = indptr[i] if out[0].size else 0
+        if dirty[i]:
+            sizes[i] = _merge_list(
+                old, firsts[i], firsts[i] + degrees[i], ops, op_starts[i], op_starts[i + 1], pairs, pair_starts[i],
+                pair_starts[i + 1], row_kills[i], kills, rule, timed, out, at,
+            )  # fmt: skip
+            continue
+        sizes[i] = degrees[i]
+        _copy(old, firsts[i], firsts[i] + degrees[i], out, at)
+
+
+@kernel
+def _loops(nodes, dirty, firsts, sizes, neighbors):
+    """Count the self loops of the dirty lists."""
+    count = 0
+    for i in range(nodes.size):
+        if dirty[i]:
+            for j in range(firsts[i], firsts[i] + sizes[i]):
+                count += neighbors[j] == nodes[i]
+    return count
+
+
+@kernel
+def _surviving(rows, row_kills, pairs, pair_starts, kills, keep):
+    """Mark the added edges that nothing later ended."""
     row, neighbors, _, times, _, kind, order = rows
-    row_kills, nodes, orders, expired = kills
     for i in range(row.size):
-        if kind[i] != ADDED:
-            continue
-        if row_kills[row[i]] > order[i]:
+        if kind[i] == ADDED:
+            low, high = pair_starts[row[i]], pair_starts[row[i] + 1]
+            keep[i] = not _ended(neighbors[i], times[i], order[i], row_kills[row[i]], pairs, low, high, kills)
+        elif kind[i] == DELETED:
             keep[i] = False
-            continue
-        if nodes.size:
-            place = np.searchsorted(nodes, neighbors[i])
-            if place < nodes.size and nodes[place] == neighbors[i] and orders[place] > order[i]:
-                keep[i] = False
-                continue
-        for e in range(expired.shape[0]):
-            if expired[e, 0] > order[i] and times[i] < expired[e, 1]:
-                keep[i] = False
-
-
-@kernel
-def _drop_deleted(row, neighbors, kind, by_pair, keep):
-    """Take out, in rows sorted by (list, neighbour), what comes before the last deletion of each pair."""
-    low = 0
-    while low < by_pair.size:
-        high, last, first = low, -1, by_pair[low]
-        while high < by_pair.size:
-            i = by_pair[high]
-            if row[i] != row[first] or neighbors[i] != neighbors[first]:
-                break
-            if kind[i] == DELETED:
-                last = high
-            high += 1
-        for place in range(low, last + 1):
-            keep[by_pair[place]] = False
-        low = high
-
-
-@kernel
-def _reduce(row, neighbors, times, weights, kind, rule, keep, totals):
-    """Make equal edges, which lie side by side, one by the rule; `totals` gets the weights."""
-    low = 0
-    while low < row.size:
-        high, last = low, low - 1
-        while high < row.size:
-            if row[high] != row[low] or neighbors[high] != neighbors[low] or times[high] != times[low]:
-                break
-            if kind[high] == DELETED_AT:
-                last = high
-            high += 1
-        first = last + 1
-        keep[low:first] = False
-        if rule != 1 and first < high:
-            total = weights[first]
-            for i in range(first + 1, high):
-                keep[i] = False
-                total = total + weights[i] if rule == 2 else max(total, weights[i]) if rule == 3 else total
-            totals[first] = total
-        low = high
 
 
 def _unsigned(values: np.ndarray) -> tuple[np.ndarray, int]:
@@ -126,34 +237,82 @@ def _unsigned(values: np.ndarray) -> tuple[np.ndarray, int]:
     return above, max(1, int(above.max()).bit_length())
 
 
-def merge(rows: Rows, kills: Kills, *, num_rows: int, timed: bool, rule: str) -> tuple[np.ndarray, Rows]:
-    """Return `indptr`, int64[num_rows + 1], and the rows of the merged lists, in the order the store keeps them.
+def _pair_deletions(rows: Rows, num_lists: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Return (neighbours, last operation) of the deletions of each list, by neighbour, and where each list's start."""
+    gone = rows.take(np.flatnonzero(rows.kind == DELETED))
+    order = sorted_order([_unsigned(gone.row), _unsigned(gone.neighbors)])
+    row, neighbors = gone.row[order], gone.neighbors[order]
+    last = np.ones(order.size, bool)
+    last[:-1] = (row[1:] != row[:-1]) | (neighbors[1:] != neighbors[:-1])
+    starts = starts_of(np.bincount(row[last], minlength=num_lists))
+    return (neighbors[last], gone.order[order][last]), starts
+
+
+def merge(
+    nodes: np.ndarray,
+    dirty: np.ndarray,
+    old: tuple[np.ndarray, Sequence[np.ndarray | None]],
+    rows: Rows,
+    kills: Kills,
+    *,
+    timed: bool,
+    rule: str,
+    loops: bool,
+    threads: int | None = None,
+) -> Merged:
+    """Return the lists of nodes as they are after some operations.
 
     Parameters
     ----------
+    nodes : int64[n]
+        The node of each list.
+    dirty : bool[n]
+        Lists to merge; the others stay.
+    old : (int64[n + 1], columns)
+        The old lists: neighbours, weights, times and edge ids, in the order the store keeps them, None where none are.
     rows : Rows
+        The operations, in order; all on dirty lists.
     kills : Kills
-    num_rows : int
-        Lists.
     timed : bool
         Lists are by time, then neighbour; else by neighbour, and times are all 0.
     rule : str
         What is done with equal edges: "first", "all", "sum" or "max" ("error" is "first": it was checked before).
+    loops : bool
+        Count self loops.
     """
+    old_indptr, old_columns = old
+    pairs, pair_starts = _pair_deletions(rows, nodes.size)
     keep = np.ones(rows.row.size, bool)
-    _survivors(tuple(rows), tuple(kills), keep)
-    if not keep.all():
-        rows = rows.take(keep)
-    if (rows.kind == DELETED).any():
-        by_pair = sorted_order([_unsigned(rows.row), _unsigned(rows.neighbors)])
-        keep = np.ones(rows.row.size, bool)
-        _drop_deleted(rows.row, rows.neighbors, rows.kind, by_pair, keep)
-        rows = rows.take(keep)
+    ends = kills.nodes, kills.orders, kills.expired
+    _surviving(tuple(rows), kills.rows, pairs, pair_starts, ends, keep)
+    rows = rows.take(np.flatnonzero(keep))
     keys = [_unsigned(rows.row), _unsigned(rows.neighbors)]
     if timed:
         keys.insert(1, _unsigned(rows.times))
     rows = rows.take(sorted_order(keys))
-    keep, totals = np.ones(rows.row.size, bool), rows.weights.copy()
-    _reduce(rows.row, rows.neighbors, rows.times, rows.weights, rows.kind, RULES[rule], keep, totals)
-    rows = rows._replace(weights=totals).take(keep)
-    return starts_of(np.bincount(rows.row, minlength=num_rows)), rows
+    ops = rows.neighbors, rows.weights, rows.times, rows.edge_ids, rows.kind
+    columns = tuple(np.empty(0, kind) if column is None else column for column, kind in zip(old_columns, _KINDS))
+    op_starts = starts_of(np.bincount(rows.row, minlength=nodes.size))
+    degrees, sizes = np.diff(old_indptr), np.empty(nodes.size, np.int64)
+
+    def each(indptr: np.ndarray, out: tuple[np.ndarray, ...]) -> None:
+        run_ranges(
+            lambda start, stop: _merge_range(
+                nodes, dirty, columns, old_indptr, degrees, ops, op_starts, pairs, pair_starts, kills.rows, ends,
+                RULES[rule], timed, indptr, out, sizes, start, stop,
+            ),
+            nodes.size,
+            threads=threads,
+            grain=1 << 12,
+        )  # fmt: skip
+
+    each(old_indptr, tuple(np.empty(0, kind) for kind in _KINDS))
+    indptr = starts_of(sizes)
+    out = tuple(np.empty(0 if column is None else int(indptr[-1]), kind) for column, kind in zip(old_columns, _KINDS))
+    if indptr[-1]:
+        each(indptr, out)
+    more = 0
+    if loops:
+        more = _loops(nodes, dirty, indptr, sizes, out[0]) - _loops(nodes, dirty, old_indptr, degrees, columns[0])
+    found = [None if column is None else values for column, values in zip(old_columns, out)]
+    return Merged(indptr, found, int(more))

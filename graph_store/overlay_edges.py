@@ -22,11 +22,11 @@ from graph_store.blocks import (
     encode_groups,
     fill_arena,
 )
-from graph_store.delta import ADDED, EdgeDelta
+from graph_store.delta import EdgeDelta
 from graph_store.ids import dense_ranks, nodes_of_ranks
 from graph_store.kernels import kernel
-from graph_store.merge import Kills, Rows, merge
-from graph_store.ragged import starts_of, take_spans
+from graph_store.merge import Kills, Merged, Rows, merge
+from graph_store.ragged import starts_of
 
 _SCANNED_NODES = 1 << 16
 
@@ -105,11 +105,18 @@ def build(change: EdgeChange, rows: Rows, expired: np.ndarray) -> dict[str, np.n
         Operation and time of each expiry.
     """
     base = starts_of(change.counts)
-    dirty = np.unique(dense_ranks(dirty_nodes(change, rows, expired), base))
+    dirty = _ascending(dense_ranks(dirty_nodes(change, rows, expired), base))
     group_base = starts_of((change.counts + GROUP_NODES - 1) // GROUP_NODES)
     groups = _dirty_groups(change, dirty, base, group_base)
-    indptr, columns, loops = _group_lists(change, rows, expired, groups, dirty, base, group_base)
-    return _sections(change, groups, group_base, indptr, columns) | {"loops": np.array([loops], np.int64)}
+    merged = _group_lists(change, rows, expired, groups, dirty, group_base)
+    loops = np.array([change.loops + merged.more_loops], np.int64)
+    return _sections(change, groups, group_base, merged.indptr, merged.columns) | {"loops": loops}
+
+
+def _ascending(values: np.ndarray) -> np.ndarray:
+    """Return each value once, ascending."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]])]
 
 
 def dirty_nodes(change: EdgeChange, rows: Rows, expired: np.ndarray) -> np.ndarray:
@@ -145,71 +152,54 @@ def _dirty_groups(change: EdgeChange, dirty: np.ndarray, base: np.ndarray, group
     for shard in np.flatnonzero(change.counts > change.adjacency.counts):
         first = int(change.adjacency.counts[shard]) >> GROUP_BITS
         found.append(np.arange(group_base[shard] + first, group_base[shard + 1]))
-    return np.unique(np.concatenate(found))
+    return _ascending(np.concatenate(found))
 
 
-def _group_lists(change, rows, expired, groups, dirty, base, group_base):
-    """Return the lists of all nodes of some groups: indptr, (neighbours, weights, times, edge ids), self loops."""
-    num_shards = change.counts.size
+def _group_lists(
+    change: EdgeChange, rows: Rows, expired: np.ndarray, groups: np.ndarray, dirty: np.ndarray, group_base: np.ndarray
+) -> Merged:
+    """Return the lists of all nodes of some groups, given by their slots, as they are now; `dirty` are dense ranks."""
+    num_shards, base = change.counts.size, starts_of(change.counts)
     shards = np.searchsorted(group_base, groups, side="right") - 1
     first_local = (groups - group_base[shards]) << GROUP_BITS
     sizes = np.minimum(GROUP_NODES, change.counts[shards] - first_local)
     inside = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
-    locals_ = np.repeat(first_local, sizes) + inside
-    node_shards = np.repeat(shards, sizes)
+    locals_, node_shards = np.repeat(first_local, sizes) + inside, np.repeat(shards, sizes)
     nodes = locals_ * num_shards + node_shards
     in_base = locals_ < change.adjacency.counts[node_shards]
     indptr, *old = change.adjacency.columns(nodes[in_base])
-    degrees, firsts = np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64)
-    degrees[in_base], firsts[in_base] = np.diff(indptr), indptr[:-1]
-    ranks = base[node_shards] + locals_
-    place = np.searchsorted(dirty, ranks)
+    degrees = np.zeros(nodes.size, np.int64)
+    degrees[in_base] = np.diff(indptr)
+    places = np.searchsorted(base[node_shards] + locals_, dirty)
     is_dirty = np.zeros(nodes.size, bool)
-    is_dirty[place < dirty.size] = dirty[place[place < dirty.size]] == ranks[place < dirty.size]
-    starts = starts_of(np.where(is_dirty, degrees, 0))
-    before = _old_rows(old, firsts, starts, np.where(is_dirty, degrees, 0))
-    lists = np.cumsum(is_dirty) - 1
-    changed = nodes[is_dirty]
-    before = before._replace(row=lists[before.row])
-    now = rows._replace(row=np.searchsorted(dirty, dense_ranks(rows.row, base)))
-    kills = _kills(change, changed, expired)
-    merged_indptr, merged = merge(
-        Rows.joined([before, now]), kills, num_rows=changed.size, timed=change.adjacency.timed, rule=change.rule
+    is_dirty[places] = True
+    own = places[np.searchsorted(dirty, dense_ranks(rows.row, base))]
+    return merge(
+        nodes,
+        is_dirty,
+        (starts_of(degrees), old),
+        rows._replace(row=own),
+        _kills(change, nodes, expired),
+        timed=change.adjacency.timed,
+        rule=change.rule,
+        loops=change.same_type,
+        threads=change.adjacency.threads,
     )
-    loops = change.loops
-    if change.same_type:
-        loops += np.count_nonzero(changed[merged.row] == merged.neighbors)
-        loops -= np.count_nonzero(changed[before.row] == before.neighbors)
-    size = indptr[-1]
-    degrees[is_dirty], firsts[is_dirty] = np.diff(merged_indptr), size + merged_indptr[:-1]
-    starts = starts_of(degrees)
-    new = merged.neighbors, merged.weights, merged.times, merged.edge_ids
-    columns = [
-        None if ours is None else take_spans(np.concatenate([ours, theirs]), firsts, starts)
-        for ours, theirs in zip(old, new)
-    ]
-    return starts, columns, loops
-
-
-def _old_rows(columns: list, firsts: np.ndarray, starts: np.ndarray, degrees: np.ndarray) -> Rows:
-    """Return the entries of the lists of some nodes as rows that were always there."""
-    size = int(starts[-1])
-    kinds = np.int64, np.float32, np.int64, np.int64
-    neighbors, weights, times, edge_ids = (
-        np.zeros(size, kind) if column is None else take_spans(column, firsts, starts)
-        for column, kind in zip(columns, kinds)
-    )
-    rows = np.repeat(np.arange(degrees.size), degrees)
-    return Rows(rows, neighbors, weights, times, edge_ids, np.full(size, ADDED), np.full(size, -1))
 
 
 def _kills(change: EdgeChange, nodes: np.ndarray, expired: np.ndarray) -> Kills:
     own = np.full(nodes.size, -1, np.int64)
-    if change.deaths:
-        own[:] = [change.deaths.get(node, -1) for node in nodes.tolist()]
-    dead = sorted(change.dst_deaths)
-    orders = [change.dst_deaths[node] for node in dead]
-    return Kills(own, np.array(dead, np.int64), np.array(orders, np.int64), expired)
+    gone, orders = _by_node(change.deaths)
+    if gone.size:
+        place = np.minimum(np.searchsorted(gone, nodes), gone.size - 1)
+        own = np.where(gone[place] == nodes, orders[place], -1)
+    return Kills(own, *_by_node(change.dst_deaths), expired)
+
+
+def _by_node(deaths: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the deleted nodes, ascending, and the operation that last deleted each."""
+    nodes = sorted(deaths)
+    return np.array(nodes, np.int64), np.array([deaths[node] for node in nodes], np.int64)
 
 
 def _sections(change, groups, group_base, indptr, columns):
