@@ -2,14 +2,17 @@
 
 import csv
 import gzip
+import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from graph_store.readers import describe, read_edges
-from graph_store.schema import EdgeSource, NodeType
+from graph_store.feature_type import FeatureType
+from graph_store.readers import describe, read_edges, read_nodes
+from graph_store.schema import EdgeSource, NodeSource, NodeType
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -101,3 +104,61 @@ def test_facebook_ids_above_2_to_the_53_and_names_in_quotes_come_back():
     names, kinds, _ = read("facebook/facebook_target.csv", ids="string", src="page_name", dst="page_type")
     assert names.to_pylist() == [row["page_name"] for row in rows]
     assert kinds.to_pylist() == [row["page_type"] for row in rows]
+
+
+def test_facebook_pages_come_back_with_their_names_and_types():
+    with open(file("facebook/facebook_target.csv"), newline="", encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    features = (
+        FeatureType("page_name", "string"),
+        FeatureType("page_type", "category"),
+        FeatureType("id", dtype="int32"),
+    )
+    node_type = NodeType(
+        "page", sources=[NodeSource(file("facebook/facebook_target.csv"), id="facebook_id")], features=features
+    )
+    batches = list(read_nodes(node_type.sources[0], node_type=node_type))
+    assert [id for batch in batches for id in batch.ids.tolist()] == [int(row["facebook_id"]) for row in rows]
+    for name in ("page_name", "page_type"):
+        found = []
+        for column in (batch.features[name] for batch in batches):
+            assert column.present is None
+            text = column.values.tobytes()
+            found += [text[a:b].decode() for a, b in zip(column.indptr.tolist()[:-1], column.indptr.tolist()[1:])]
+        assert found == [row[name] for row in rows]
+    assert np.concatenate([batch.features["id"].values for batch in batches]).tolist() == list(range(22470))
+
+
+@pytest.mark.parametrize(("member", "num_edges"), [("train.txt", 272115), ("valid.txt", 17535), ("test.txt", 20466)])
+def test_freebase_triples_are_read_out_of_their_archive(member, num_edges):
+    path = file("fb15k-237/FB15k-237.tar.gz")
+    source = EdgeSource(path, member=member, src=0, relation=1, dst=2)
+    end = NodeType("entity", "string")
+    batches = list(read_edges(source, src_type=end, dst_type=end))
+    with tarfile.open(path) as archive:
+        text = archive.extractfile(member).read().decode()
+    triples = [tuple(line.split("\t")) for line in text.splitlines()]
+    found = [
+        triple
+        for batch in batches
+        for triple in zip(*(part.to_pylist() for part in (batch.src, batch.relation, batch.dst)))
+    ]
+    assert found == triples
+    assert len(found) == num_edges
+    assert member != "train.txt" or len({relation for _, relation, _ in found}) == 237
+
+
+def test_contacts_are_read_out_of_their_zip_archive():
+    path = file("temporal/tij_pres_LH10.txt.zip")
+    src, dst, time = read("temporal/tij_pres_LH10.txt.zip", time=2)
+    with zipfile.ZipFile(path) as archive:
+        rows = np.array([line.split() for line in archive.read("tij_pres_LH10.txt").splitlines()], np.int64)
+    np.testing.assert_array_equal(np.stack([src, dst, time], 1), rows)
+    assert (len(rows), len(np.unique(rows[:, :2])), time.max()) == (150126, 73, 259180)
+
+
+def test_beauty_sequences_have_the_places_of_their_items_as_times():
+    src, dst, time = read("beauty/Beauty.txt", format="adjacency", time="position")
+    words = lines("beauty/Beauty.txt")
+    expected = [(line[0], item, place) for line in words for place, item in enumerate(line[1:])]
+    np.testing.assert_array_equal(np.stack([src, dst, time], 1), expected)
