@@ -28,6 +28,7 @@ from graph_store.view import View, view_at
 from graph_store.writer_lock import Lease
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import scipy.sparse
 
 
@@ -390,6 +391,74 @@ class GraphStore:
             for step, layer in zip(chain, layers)
         )
         return Subgraph(self.to_ids(entry.src, seeds), labels, nodes, names, hops)
+
+    def scan(
+        self,
+        edge_type: str | None = None,
+        *,
+        batch_rows: int = 1 << 16,
+        features: Sequence[str] | None = None,
+        both: bool = False,
+    ) -> "pa.RecordBatchReader":
+        """Return all edges of a type, by original ids, as a stream of Arrow record batches in bounded memory.
+
+        Parameters
+        ----------
+        edge_type : str, optional
+            May be left out where the store has one edge type.
+        batch_rows : int
+            Edges in a batch at most.
+        features : sequence of str, optional
+            Features of the edges; all when None.
+        both : bool
+            Give the edges of an undirected type at both ends, and not each once.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Columns `src`, `dst`, `weight` and `time` where the type has them, then features: see `scan_nodes`. Edges
+            are in the order of their sources, shard by shard.
+
+        Raises
+        ------
+        UnknownEdgeType
+        BadInput
+            The type has no feature of that name.
+        """
+        from graph_store.scan import edge_reader
+
+        name = self._edge_type(edge_type).name
+        return edge_reader(self, name, batch_rows=batch_rows, features=features, both=both)
+
+    def scan_nodes(
+        self, node_type: str, features: Sequence[str] | None = None, *, batch_rows: int = 1 << 16
+    ) -> "pa.RecordBatchReader":
+        """Return all nodes of a type, by original ids, as a stream of Arrow record batches in bounded memory.
+
+        Parameters
+        ----------
+        node_type : str
+        features : sequence of str, optional
+            All when None.
+        batch_rows : int
+            Nodes in a batch at most.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            Columns `id` and one for each feature: fixed-size lists for vectors (int8 is multiplied by its scale),
+            numbers for scalars, dictionaries for categories, lists of int64 for ids, and strings. Absent values are
+            null. A feature that is called like another column has `_` behind its name. Nodes are in dense order.
+
+        Raises
+        ------
+        UnknownNodeType
+        BadInput
+            The type has no feature of that name.
+        """
+        from graph_store.scan import node_reader
+
+        return node_reader(self, node_type, features, batch_rows=batch_rows)
 
     def to_scipy(self, edge_type: str | None = None) -> "scipy.sparse.csr_array":
         """Return an edge type as float32 CSR of [sources, destinations], both in dense order (see `ids`).
