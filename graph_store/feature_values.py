@@ -66,7 +66,7 @@ def _numbers(feature: FeatureType, values: Any, rows: int, present: np.ndarray) 
 def _converted(feature: FeatureType, given: np.ndarray) -> np.ndarray:
     """Return numbers in the feature's dtype; ValueError where one would change."""
     wanted = np.dtype(feature.dtype)
-    if feature.scale is not None and given.dtype.kind == "f":
+    if feature.scale is not None and given.dtype != np.int8:
         given = np.rint(given / feature.scale)
     if wanted.kind == "f":
         with np.errstate(over="ignore"):

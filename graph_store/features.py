@@ -165,8 +165,8 @@ def stored(feature: FeatureType, values: Any, rows: int, present: Any = None) ->
     ----------
     feature : FeatureType
     values
-        vector: [rows, dim] of numbers (for int8 divided by its scale and rounded, or integers as stored); scalar:
-        [rows]; category, string: a sequence of str or None; ids: a sequence of sequences of integers or None.
+        vector: [rows, dim] of numbers (for an int8 feature divided by its scale and rounded; an array of int8 is
+        taken as stored); scalar: [rows]; category, string: a sequence of str or None; ids: a sequence of sequences of integers or None.
         Arrow arrays are taken too.
     rows : int
         How many there must be.
