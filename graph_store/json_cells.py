@@ -77,7 +77,7 @@ def cell(kind: pa.DataType, value: Any, field: Field) -> Any:
         return None
     if pa.types.is_list(kind):
         if not isinstance(value, list):
-            raise BadCell(f"{_kind(value)} {_shown(value)}".strip(), "expected a list ([…])")
+            raise BadCell(f"{_shown(value)} is no list", "expected a list ([…])")
         return [cell(kind.value_type, item, field) for item in value]
     if pa.types.is_large_string(kind):
         return _text(value, field)
@@ -115,6 +115,8 @@ def _text(value: Any, field: Field) -> str:
 
 
 def _whole(value: int | float | Decimal, kind: pa.DataType, field: Field) -> int:
+    if value == 0:
+        return 0
     low, high = (0, UINT64_MAX) if pa.types.is_uint64(kind) else (INT64_MIN, INT64_MAX)
     if isinstance(value, float) or (isinstance(value, Decimal) and not _is_whole(value)):
         raise BadCell(f"{value} is no whole number", _number_advice(field))
@@ -130,7 +132,7 @@ def _whole(value: int | float | Decimal, kind: pa.DataType, field: Field) -> int
 def _is_whole(value: Decimal) -> bool:
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    return not any(digits) or exponent >= 0 or not any(digits[exponent:])
+    return exponent >= 0 or not any(digits[exponent:])
 
 
 def _real(value: int | float | Decimal, field: Field) -> float:
@@ -157,11 +159,9 @@ def _is_real(field: Field) -> bool:
     return field.feature is not None and str(field.feature.dtype).startswith("float")
 
 
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "the number")
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return _KINDS[type(value)]
+    if isinstance(value, bool):
+        return str(value).lower()
     return shown(value) if isinstance(value, str) else shown(str(value))[1:-1]

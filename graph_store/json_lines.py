@@ -177,6 +177,10 @@ def _number_type(feature: FeatureType, value: Any) -> pa.DataType:
     return pa.float64() if feature.scale is not None or np.dtype(feature.dtype).kind == "f" else pa.int64()
 
 
+class _BadValue(BadLine):
+    """A line of which one value cannot be taken; its text names the key."""
+
+
 class _Lines:
     """The lines of a block that are not blank, found when one is asked for."""
 
@@ -248,7 +252,8 @@ class _Parser:
                 cells = self._cells(read_line(line))
             except BadLine as error:
                 if not self.plan.aside:
-                    fault = BadInput(f"{self.plan.path}: {place}, {error}")
+                    mark = "," if isinstance(error, _BadValue) else ":"
+                    fault = BadInput(f"{self.plan.path}: {place}{mark} {error}")
                     break
                 rejected.append(Rejected(self.plan.path, place, str(error), lines.text(row)))
                 if len(rejected) > self.plan.limit:
@@ -272,16 +277,16 @@ class _Parser:
         return batch
 
     def _cells(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a line by column; BadLine when one is missing or its column cannot hold it."""
+        """Return the values of a line by column; _BadValue when one is missing or its column cannot hold it."""
         cells = {}
         for name, fields in self.fields.items():
             if name in self.required and values.get(name) is None:
                 found = "null" if name in values else "no such key"
-                raise BadLine(cell_reason(fields[0], found, "fill it in or remove the line"))
+                raise _BadValue(cell_reason(fields[0], found, "fill it in or remove the line"))
             try:
                 cells[name] = cell(self._exact_type(name), values.get(name), fields[0])
             except BadCell as error:
-                raise BadLine(cell_reason(fields[0], error.found, error.advice)) from None
+                raise _BadValue(cell_reason(fields[0], error.found, error.advice)) from None
         return cells
 
     def _exact_type(self, name: str) -> pa.DataType:
