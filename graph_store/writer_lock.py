@@ -6,6 +6,8 @@ import os
 import socket
 import time
 import uuid
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from graph_store.errors import StoreBusy
@@ -39,27 +41,25 @@ class WriterLock:
 
 
 class Lease:
-    """A reader's word that it needs a generation, until it is released or its process ends.
+    """A reader's word that it needs a generation, until it is released, forgotten, or its process ends.
 
     Where the store cannot be written to there is none: what a reader has mapped stays readable all the same.
     """
 
     def __init__(self, store: Path, generation: int) -> None:
-        self._path = store / "leases" / f"{generation}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._handle: int | None = None
+        path = store / "leases" / f"{generation}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.release: Callable[[], object] = lambda: None
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(exist_ok=True)
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            path.parent.mkdir(exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(handle, fcntl.LOCK_EX)
-            self._handle = handle
+            self.release = weakref.finalize(self, _give_up, path, handle)
 
-    def release(self) -> None:
-        """Give the generation up."""
-        if self._handle is not None:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
-            os.close(self._handle)
-            self._handle = None
+
+def _give_up(path: Path, handle: int) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+    os.close(handle)
 
 
 def leased_generations(store: Path) -> set[int]:
