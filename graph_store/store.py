@@ -22,6 +22,7 @@ from graph_store.feature_table import FeatureTables
 from graph_store.features import FeatureValues
 from graph_store.fold import manifest_of
 from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
+from graph_store.info import info as info
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.view import View, view_at
@@ -49,31 +50,6 @@ class Neighbors(NamedTuple):
     ids: np.ndarray
     weights: np.ndarray | None
     times: np.ndarray | None
-
-
-def info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what `gossamer info` prints: counts of a store, from its manifest, and bytes on disk.
-
-    Raises
-    ------
-    StoreNotFound, CorruptBlock
-        There is no store, or its manifest is damaged.
-    """
-    folder = Path(path)
-    manifest = Manifest.load(folder)
-    sizes = {file: file.stat().st_size for file in folder.rglob("*") if file.is_file()}
-    return {
-        "format": manifest.format,
-        "uuid": manifest.uuid,
-        "version": manifest.version,
-        "num_shards": manifest.num_shards,
-        "nodes": {entry.name: entry.count for entry in manifest.node_types},
-        "edges": {entry.name: entry.num_edges for entry in manifest.edge_types},
-        "duplicates": {entry.name: entry.duplicates for entry in manifest.edge_types},
-        "self_loops": {entry.name: entry.self_loops for entry in manifest.edge_types},
-        "bytes": sum(sizes.values()),
-        "arena_bytes": sum(size for file, size in sizes.items() if file.parent.name == "arena"),
-    }
 
 
 class GraphStore:
