@@ -1,18 +1,28 @@
 """Files and tables of edges and nodes to batches: one door for every input format."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from graph_store.byte_file import ByteFile
 from graph_store.edge_type import EdgeType
 from graph_store.errors import BadInput
-from graph_store.row_batch import EdgeBatch, NodeBatch
+from graph_store.row_batch import EdgeBatch, Field, NodeBatch
 from graph_store.row_plan import RowPlan
 from graph_store.schema import NodeType
 from graph_store.sources import EdgeSource, NodeSource
 
-__all__ = ["EdgeBatch", "NodeBatch", "describe", "describe_nodes", "read_edges", "read_nodes", "source_bytes"]
+__all__ = [
+    "EdgeBatch",
+    "NodeBatch",
+    "column_names",
+    "describe",
+    "describe_nodes",
+    "read_edges",
+    "read_nodes",
+    "source_bytes",
+]
 
 # Formats that are stated, first bytes and endings of names → ways of reading; all else is text with rows of cells.
 _WAYS = {"parquet": "parquet", "arrow": "arrow", "npy": "array", "npz": "array", "jsonl": "jsonl"}
@@ -155,6 +165,40 @@ def describe_nodes(source: NodeSource, *, node_type: NodeType) -> str:
     """
     source_bytes(source)
     return _describe(source, RowPlan.of_nodes(source, node_type))
+
+
+def column_names(source: EdgeSource | NodeSource, *types: NodeType) -> list[str]:
+    """Return the names of a source's columns as its reader sees them; none of a file without a header.
+
+    Parameters
+    ----------
+    types : NodeType
+        Of the nodes, or of both ends of the edges.
+
+    Raises
+    ------
+    BadInput
+        The file or its layout cannot be read, or lacks the columns of ids.
+    """
+    source_bytes(source)
+    if isinstance(source, EdgeSource):
+        plan = RowPlan.of_edges(source, types[0], types[1])
+    else:
+        plan = RowPlan.of_nodes(source, types[0])
+    asking = _AskedPlan(plan.path, plan.wanted)
+    _describe(source, asking)
+    return asking.names
+
+
+@dataclass(frozen=True)
+class _AskedPlan(RowPlan):
+    """A plan that notes the names of all columns when its own are looked up among them."""
+
+    names: list[str] = field(default_factory=list)
+
+    def find(self, names: Sequence[str] | None, num_columns: int) -> tuple[Field, ...]:
+        self.names[:] = names or ()
+        return super().find(names, num_columns)
 
 
 def _read(
