@@ -57,6 +57,7 @@ def read_delimited(
         first_line=layout.first_line,
         cut=parser.cut,
         block_bytes=layout.block_bytes(batch_rows),
+        aside=plan.aside,
     )
     with closing(in_order((partial(parser.parse, block) for block in blocks), threads=threads)) as parsed:
         for batches in parsed:

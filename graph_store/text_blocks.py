@@ -69,6 +69,7 @@ def row_blocks(
     first_line: int,
     cut: Callable[[bytes], int],
     block_bytes: int | None = None,
+    aside: bool = False,
 ) -> Iterator[TextBlock]:
     """Yield the file from byte `skip` on in blocks of whole rows.
 
@@ -86,6 +87,8 @@ def row_blocks(
         Given bytes that begin with a row, returns where the last whole row ends, 0 when there is none.
     block_bytes : int or None
         What a block aims at; None for `BLOCK_BYTES`.
+    aside : bool
+        A row of more than 64 MiB ends the block at its last line end, to be set aside, instead of being an error.
 
     Raises
     ------
@@ -102,7 +105,7 @@ def row_blocks(
             last = len(fresh) < aim
             data = rest + fresh if rest else fresh
             end = len(data) if last else cut(data)
-            if end == 0 and len(data) > LONGEST_ROW_BYTES:
+            if end == 0 and len(data) > LONGEST_ROW_BYTES and not (aside and (end := last_line_end(data))):
                 raise BadInput(
                     f"{path}: line {line}: a row of more than {LONGEST_ROW_BYTES >> 20} MiB; "
                     "is a double quote left open, or is the line end missing?"

@@ -107,6 +107,17 @@ def test_a_row_of_several_lines_is_set_aside_as_one(write):
     ]
 
 
+def test_a_quote_never_closed_in_a_large_file_sets_its_line_aside(write, monkeypatch):
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(text_blocks, "LONGEST_ROW_BYTES", 1 << 12)
+    path = write('1,2\n"3,4\n' + "5,6\n" * 5000)
+    found = batches(path, bad_rows="aside")
+    assert edges(found) == [(1, 2)] + [(5, 6)] * 5000
+    assert [(place, text) for place, _, text in aside(found)] == [("line 2", '"3,4')]
+    with pytest.raises(BadInput, match="line 2: a row of more than"):
+        batches(path)
+
+
 def test_a_long_row_is_shown_cut(write):
     ((_, _, text),) = aside(batches(write("1,2\n3," + "x" * 5000 + "\n"), bad_rows="aside"))
     assert text == "3," + "x" * 998 + "…"
