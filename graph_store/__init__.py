@@ -1,6 +1,7 @@
 """A durable graph store in RocksDB shards, sampled as fast as memory."""
 
 from graph_store.adjacency import Adjacency
+from graph_store.batch import Batch, UpdateReport
 from graph_store.changes import Changes, EdgeSet, changes
 from graph_store.draws import permute
 from graph_store.errors import (
@@ -22,7 +23,7 @@ from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
 from graph_store.verify import verify
-from graph_store.writer import Batch, GraphWriter, UpdateReport
+from graph_store.writer import GraphWriter
 
 __all__ = [
     "Adjacency",
