@@ -31,10 +31,12 @@ def found_text(column: pa.Array, row: int) -> str:
         return "null"
     if pa.types.is_temporal(column.type):
         return str(value.value)
-    if pa.types.is_large_binary(column.type):
-        return shown(value.as_py().decode("utf-8", "replace"))
-    plain = value.as_py()
-    return shown(plain) if isinstance(plain, str) else str(plain)
+    if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type):
+        return shown(value.as_buffer().to_pybytes().decode("utf-8", "replace"))
+    try:
+        return str(value.as_py())
+    except UnicodeDecodeError:  # of a list of texts
+        return "?"
 
 
 def _take_whole(plan: RowPlan, field: Field, column: pa.Array) -> Taken:

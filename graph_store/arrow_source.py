@@ -147,8 +147,10 @@ def arrow_file_schema(path: Path) -> pa.Schema:
             if head[: len(_FEATHER_1)] == _FEATHER_1:
                 raise BadInput(f"{path}: is Feather version 1; write it again as version 2")
             mapped.seek(0)
-            return (pa.ipc.open_file if head == _MAGIC else pa.ipc.open_stream)(mapped).schema
-    except (pa.ArrowException, OSError) as error:
+            schema = (pa.ipc.open_file if head == _MAGIC else pa.ipc.open_stream)(mapped).schema
+            _ = schema.names  # names that are no UTF-8 are found here
+            return schema
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not a readable Arrow file ({_one_line(error)}); write it again") from None
 
 

@@ -15,7 +15,7 @@ from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
 from graph_store.json_cells import BadCell, BadLine, cell, is_word, read_line
 from graph_store.read_ahead import in_order
-from graph_store.row_batch import Rejected, cell_reason
+from graph_store.row_batch import INT64_MAX, INT64_MIN, Rejected, cell_reason
 from graph_store.row_plan import RowPlan, Wanted
 from graph_store.sources import EdgeSource, NodeSource
 from graph_store.text_blocks import BLOCK_BYTES, LONGEST_ROW_BYTES, TextBlock, TextFile, last_line_end, row_blocks
@@ -25,6 +25,7 @@ _BOM = b"\xef\xbb\xbf"
 _SAMPLE_BYTES = 1 << 20
 _SAMPLE_ROWS = 1000
 _SMALLEST_BLOCK = 1 << 16
+_INT64 = pa.int64()
 
 
 def read_json_lines(
@@ -209,6 +210,10 @@ class _Parser:
         self.rows, self.plan = rows, rows.plan
         self.fields = {name: rows.fields_of(name) for name in rows.names}
         self.types = {name: rows.schema.field(name).type for name in rows.names}
+        # Where values differ in kind: text holds all that words may be.
+        self.exact_types = {
+            name: pa.large_string() if is_word(self.fields[name][0]) else kind for name, kind in self.types.items()
+        }
         self.required = [name for name, fields in self.fields.items() if any(field.feature is None for field in fields)]
         self.keys = [
             (field.feature.name, json.dumps(name, ensure_ascii=False).encode())
@@ -246,10 +251,11 @@ class _Parser:
 
     def _parse_slowly(self, lines: _Lines, bytes_done: int) -> Any:
         columns: dict[str, list[Any]] = {name: [] for name in self.types}
+        keys = [json.dumps(name, ensure_ascii=False).encode() for name in self.types]
         taken, rejected, fault = [], [], None
         for row, (place, line) in enumerate(lines.all):
             try:
-                cells = self._cells(read_line(line))
+                cells = self._cells(read_line(line, keys))
             except BadLine as error:
                 if not self.plan.aside:
                     mark = "," if isinstance(error, _BadValue) else ":"
@@ -262,7 +268,7 @@ class _Parser:
             taken.append(row)
             for name, value in cells.items():
                 columns[name].append(value)
-        table = pa.table({name: pa.array(values, self._exact_type(name)) for name, values in columns.items()})
+        table = pa.table({name: pa.array(values, self.exact_types[name]) for name, values in columns.items()})
         batch = self.rows.batch(
             table,
             bytes_done=bytes_done,
@@ -279,19 +285,20 @@ class _Parser:
     def _cells(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values of a line by column; _BadValue when one is missing or its column cannot hold it."""
         cells = {}
-        for name, fields in self.fields.items():
-            if name in self.required and values.get(name) is None:
+        for name, kind in self.exact_types.items():
+            value = values.get(name)
+            if type(value) is int and kind == _INT64 and INT64_MIN <= value <= INT64_MAX:
+                cells[name] = value
+                continue
+            field = self.fields[name][0]
+            if value is None and name in self.required:
                 found = "null" if name in values else "no such key"
-                raise _BadValue(cell_reason(fields[0], found, "fill it in or remove the line"))
+                raise _BadValue(cell_reason(field, found, "fill it in or remove the line"))
             try:
-                cells[name] = cell(self._exact_type(name), values.get(name), fields[0])
+                cells[name] = cell(kind, value, field)
             except BadCell as error:
-                raise _BadValue(cell_reason(fields[0], error.found, error.advice)) from None
+                raise _BadValue(cell_reason(field, error.found, error.advice)) from None
         return cells
-
-    def _exact_type(self, name: str) -> pa.DataType:
-        """Return the type that holds all a column may have, where values differ in kind."""
-        return pa.large_string() if is_word(self.fields[name][0]) else self.types[name]
 
 
 def _all_seen(rows: ArrowRows, parsed: Iterator[tuple[Any, set[str]]]) -> Iterator[Any]:

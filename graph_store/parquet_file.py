@@ -52,8 +52,10 @@ def describe_parquet(plan: RowPlan) -> str:
 
 def _open(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, memory_map=True)
-    except (pa.ArrowException, OSError) as error:
+        file = pq.ParquetFile(path, memory_map=True)
+        _ = file.schema_arrow.names  # names that are no UTF-8 are found here
+        return file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not a readable Parquet file ({_one_line(error)}); write it again") from None
 
 
