@@ -251,7 +251,7 @@ def _grown_directory(adjacency: Adjacency, group_base: np.ndarray) -> np.ndarray
 @kernel
 def _runs(words, behind, extra, directory, group_base, blocks, shard_starts):
     """Fill the table of blocks with each run of groups that lie in one block; returns (runs, edges)."""
-    count, edge = 0, 0
+    count, edge = 0, np.int64(0)
     for shard in range(group_base.size - 1):
         block, delta = np.int64(-1), np.int64(-1)
         for slot in range(group_base[shard], group_base[shard + 1]):
