@@ -185,7 +185,7 @@ class Model(ABC):
 
     @cached_property
     def _user_degrees(self) -> np.ndarray:
-        return self.adjacency.degrees(self.store.nodes(self.node_types["user"]))
+        return self.adjacency.degrees(self.store.nodes(self.node_types["user"], deleted=True))
 
     def _degrees(self, side: str) -> np.ndarray:
         """Return int64[n], the training edges of each node of a side, in dense order."""
@@ -196,8 +196,8 @@ def _in_degrees(store: GraphStore, edge_type: str) -> np.ndarray:
     """Return int64[n], the edges into each destination node, in dense order; a part of the edges at a time."""
     stored = store.edge_types[edge_type]
     if stored.reverse is not None:
-        return store.adjacency(stored.reverse).degrees(store.nodes(stored.dst))
-    adjacency, degrees = store.adjacency(edge_type), np.zeros(store.node_types[stored.dst].count, np.int64)
+        return store.adjacency(stored.reverse).degrees(store.nodes(stored.dst, deleted=True))
+    adjacency, degrees = store.adjacency(edge_type), np.zeros(store.id_map(stored.dst).count, np.int64)
     for begin in range(0, adjacency.num_edges, _SCAN_EDGES):
         positions = np.arange(begin, min(begin + _SCAN_EDGES, adjacency.num_edges), dtype=np.int64)
         targets = adjacency.edges_at(positions)[1]

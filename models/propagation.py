@@ -226,7 +226,7 @@ def _own_lists(store: GraphStore, edge_type: str, exchange: Exchange) -> tuple[d
     owned = {}
     for side, node_type in (("user", stored.src), ("item", stored.dst)):
         shards, base = exchange.owned(store.num_shards), store.node_base(node_type)
-        owned[side] = store.nodes(node_type)[base[shards.start] : base[shards.stop]]
+        owned[side] = store.nodes(node_type, deleted=True)[base[shards.start] : base[shards.stop]]
     users = store.adjacency(edge_type).neighbors(owned["user"])
     if stored.reverse is not None:
         return owned, {"user": users, "item": store.adjacency(stored.reverse).neighbors(owned["item"])}

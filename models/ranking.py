@@ -78,6 +78,7 @@ def recommend(model: Model, users: np.ndarray, k: int, *, exclude_seen: bool = T
 def _rank(model: Model, users: np.ndarray, k: int, *, exclude_seen: bool) -> tuple[np.ndarray, np.ndarray]:
     item_type = model.node_types["item"]
     items = model.store.nodes(item_type)
+    ranks = model.store.dense(item_type, items)
     user_rows, item_rows = model.rows("user", users), model.rows("item", items)
     nodes, scores = np.empty((users.size, k), np.int64), np.empty((users.size, k), np.float32)
     for begin in range(0, users.size, _USER_BLOCK):
@@ -85,7 +86,7 @@ def _rank(model: Model, users: np.ndarray, k: int, *, exclude_seen: bool) -> tup
         exclude = None
         if exclude_seen:
             indptr, seen = model.adjacency.neighbors(users[block])
-            exclude = indptr, model.store.dense(item_type, seen)
+            exclude = indptr, np.searchsorted(ranks, model.store.dense(item_type, seen))
         found = top_k(user_rows[block], item_rows, k, exclude=exclude, threads=model.threads)
         nodes[block] = np.where(found.indices >= 0, items[found.indices], -1)
         scores[block] = found.scores
