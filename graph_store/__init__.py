@@ -16,8 +16,10 @@ from graph_store.errors import (
     UnknownNodeType,
     UnknownVersion,
 )
+from graph_store.export import export
 from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
+from graph_store.interop import from_networkx, from_scipy, to_networkx, to_scipy
 from graph_store.negatives import sample_negatives
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
@@ -57,10 +59,15 @@ __all__ = [
     "UnknownVersion",
     "UpdateReport",
     "changes",
+    "export",
+    "from_networkx",
+    "from_scipy",
     "info",
     "ingest",
     "open",
     "permute",
     "sample_negatives",
+    "to_networkx",
+    "to_scipy",
     "verify",
 ]

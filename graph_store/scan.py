@@ -13,6 +13,7 @@ from graph_store.feature_type import FeatureType
 from graph_store.features import width
 from graph_store.ids import IdMap
 from graph_store.kernels import kernel
+from graph_store.manifest import StoredEdgeType
 from graph_store.packing import bit_mask, unpack
 from graph_store.ragged import starts_of
 
@@ -86,6 +87,17 @@ def _windows(counts: np.ndarray) -> Iterator[np.ndarray]:
     for shard, count in enumerate(counts.tolist()):
         for low in range(0, count, _WINDOW):
             yield np.arange(low, min(low + _WINDOW, count)) * counts.size + shard
+
+
+def forward_types(store: "GraphStore") -> list[StoredEdgeType]:
+    """Return the edge types of a store without those that are the reverse of one before."""
+    seen: set[str] = set()
+    found = []
+    for name, entry in store.edge_types.items():
+        if entry.reverse not in seen:
+            found.append(entry)
+        seen.add(name)
+    return found
 
 
 def edge_reader(

@@ -170,11 +170,14 @@ class GraphStore:
         """Return all original ids of a type in dense order: int64[n], or object[n] of str."""
         return self.id_map(node_type).to_ids(self.nodes(node_type))
 
-    def nodes(self, node_type: str) -> np.ndarray:
-        """Return int64[n], all nodes of a type in dense order (shard by shard), without the deleted."""
+    def nodes(self, node_type: str, *, deleted: bool = False) -> np.ndarray:
+        """Return int64[n], all nodes of a type in dense order (shard by shard).
+
+        With `deleted` those that were deleted too: then place i is dense rank i.
+        """
         ids = self.id_map(node_type)
         nodes = nodes_of_ranks(ids.base)
-        return nodes[live_ranks(ids.base, ids.dead)]
+        return nodes if deleted else nodes[live_ranks(ids.base, ids.dead)]
 
     def node_base(self, node_type: str) -> np.ndarray:
         """Return int64[num_shards + 1], the dense rank of each shard's first node."""
@@ -437,19 +440,13 @@ class GraphStore:
         return node_reader(self, node_type, features, batch_rows=batch_rows)
 
     def to_scipy(self, edge_type: str | None = None) -> "scipy.sparse.csr_array":
-        """Return an edge type as float32 CSR of [sources, destinations], both in dense order (see `ids`).
+        """Return an edge type as float32 CSR of [sources, destinations], both in the order of `ids`.
 
-        Values are weights, or ones; parallel edges of different times are added up.
+        Values are weights, or ones; parallel edges are added up.
         """
-        import scipy.sparse
+        from graph_store.interop import to_scipy
 
-        entry = self._edge_type(edge_type)
-        indptr, nodes, weights, _ = self.adjacency(entry.name).lists(self.nodes(entry.src), extras=True)
-        values = np.ones(nodes.size, np.float32) if weights is None else weights
-        shape = (self.node_types[entry.src].count, self.node_types[entry.dst].count)
-        matrix = scipy.sparse.csr_array((values, self.dense(entry.dst, nodes), indptr), shape=shape)
-        matrix.sum_duplicates()
-        return matrix
+        return to_scipy(self, self._edge_type(edge_type).name)
 
 
 def open(path: str | os.PathLike[str], *, threads: int | None = None, as_of: int | None = None) -> GraphStore:
