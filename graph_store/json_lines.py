@@ -214,7 +214,11 @@ class _Parser:
         self.exact_types = {
             name: pa.large_string() if is_word(self.fields[name][0]) else kind for name, kind in self.types.items()
         }
-        self.required = [name for name, fields in self.fields.items() if any(field.feature is None for field in fields)]
+        self.required = [
+            name
+            for name, fields in self.fields.items()
+            if any(field.role not in ("weight", "feature") for field in fields)
+        ]
         self.keys = [
             (field.feature.name, json.dumps(name, ensure_ascii=False).encode())
             for name, fields in self.fields.items()

@@ -191,6 +191,10 @@ def test_weights_that_are_not_finite_are_as_declared(write):
     assert "line 1, column 'w' (weight): nan" in refusal(path, weight="w")
     policies = {"bad_weights": "drop", "negative_weights": "drop"}
     (batch,) = batches(path, weight="w", policies=policies)
+    (other,) = batches(
+        write('{"u":1,"i":2,"w":null}\n{"u":3,"i":4}\n{"u":5,"i":6,"w":1}'), weight="w", policies=policies
+    )
+    assert (other.src.tolist(), other.dropped) == ([5], {"bad_weights": 2})
     assert (batch.src.tolist(), batch.dropped) == ([5], {"bad_weights": 2, "negative_weights": 1})
     assert "line 1, column 'w' (weight): inf" in refusal(write('{"u":1,"i":2,"w":1e400}'), weight="w")
 
