@@ -24,6 +24,9 @@ _STORE_COMMANDS = {
     "info": "cli_store",
     "verify": "cli_store",
     "query": "cli_query",
+    "update": "cli_update",
+    "changes": "cli_update",
+    "compact": "cli_update",
 }
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -52,6 +53,11 @@ def given_layout(options: dict[str, Any]) -> dict[str, Any]:
     if options.get("header") is False:
         given["header"] = False
     return given
+
+
+def shown_progress(stated: bool | None) -> bool:
+    """Say whether to show a progress bar."""
+    return sys.stderr.isatty() if stated is None else stated
 
 
 class Bytes(click.ParamType):

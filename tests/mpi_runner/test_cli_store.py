@@ -10,38 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mpi_runner.cli import main
+from tests.mpi_runner.shell import CLICKS, Shell, make_clicks
 
-CLICKS = "user_id,item_id,n\n7,70,0.5\n7,71,1.5\n-3,70,2\n7,70,0.5\n9007199254740993,72,1\n"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
-
-
-class Shell:
-    """Runs commands in this process."""
-
-    def __init__(self, capsys):
-        self.capsys = capsys
-
-    def __call__(self, *arguments):
-        """Return status, stdout and stderr of a command."""
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        out, err = self.capsys.readouterr()
-        assert "Traceback" not in err
-        return int(end.value.code or 0), out, err
-
-    def answer(self, *arguments):
-        """Return the one JSON object that a command prints."""
-        status, out, err = self(*arguments, "--json")
-        assert status == 0, err
-        assert out.count("\n") == 1
-        return json.loads(out)
-
-    def refusal(self, *arguments, status):
-        """Return the one line that a command ends with."""
-        found, out, err = self(*arguments)
-        assert (found, out, err.count("\n")) == (status, "", 1)
-        return err
 
 
 @pytest.fixture
@@ -55,13 +26,7 @@ def gossamer(tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A store of clicks.csv, made once."""
-    folder = tmp_path_factory.mktemp("made")
-    (folder / "clicks.csv").write_text(CLICKS)
-    edges = ("--edges", str(folder / "clicks.csv"), "--edge-type", "user:clicks:item", "--reverse", "--weight", "n")
-    with pytest.raises(SystemExit) as end:
-        main(["ingest", *edges, "--shards", "4", str(folder / "clicks.store")])
-    assert not end.value.code
-    return folder / "clicks.store"
+    return make_clicks(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
@@ -154,66 +119,6 @@ def test_a_schema_makes_a_store_of_several_types(gossamer, tmp_path):
     assert found["edges"] == {"user:clicks:item": 4, "item:rev_clicks:user": 4, "item:like:item": 3}
 
 
-def test_neighbors_come_in_the_order_asked_with_full_degrees_and_weights(gossamer, store):
-    ask = ("query", "neighbors", store, "--edge-type", "user:clicks:item", "--ids")
-    assert gossamer.answer(*ask, "9007199254740993,-3,7,-3") == {
-        "edge_type": "user:clicks:item",
-        "results": [
-            {"id": 9007199254740993, "degree": 1, "neighbors": [72], "weights": [1.0]},
-            {"id": -3, "degree": 1, "neighbors": [70], "weights": [2.0]},
-            {"id": 7, "degree": 2, "neighbors": [70, 71], "weights": [0.5, 1.5]},
-            {"id": -3, "degree": 1, "neighbors": [70], "weights": [2.0]},
-        ],
-    }
-    limited = gossamer.answer(*ask, "7", "--limit", 1)
-    assert limited["results"] == [{"id": 7, "degree": 2, "neighbors": [70], "weights": [0.5]}]
-    status, out, _ = gossamer(*ask, "7")
-    assert (status, out) == (0, "7: 2 neighbours\n  70  0.5\n  71  1.5\n")
-
-
-def test_degree_counts_in_the_order_asked(gossamer, store):
-    ask = ("query", "degree", store, "--edge-type", "item:rev_clicks:user", "--ids", "72,70")
-    assert gossamer.answer(*ask) == {
-        "edge_type": "item:rev_clicks:user",
-        "results": [{"id": 72, "degree": 1}, {"id": 70, "degree": 2}],
-    }
-    assert gossamer(*ask)[1] == "id  degree\n72       1\n70       2\n"
-
-
-def test_a_sample_gives_edges_of_each_hop_and_does_not_depend_on_threads(gossamer, store):
-    ask = (
-        "query",
-        "sample",
-        store,
-        "--edge-type",
-        "user:clicks:item",
-        "--ids",
-        "7,-3",
-        "--fanouts",
-        "1,-1",
-        "--seed",
-        7,
-    )
-    found = gossamer.answer(*ask, "--threads", 1)
-    assert found == gossamer.answer(*ask, "--threads", 3)
-    assert list(found) == ["edge_type", "seeds", "hops"]
-    assert found["seeds"] == [7, -3]
-    first, second = found["hops"]
-    assert first["src"] == [7, -3]
-    assert set(zip(first["src"], first["dst"])) <= {(7, 70), (7, 71), (-3, 70)}
-    assert set(zip(second["src"], second["dst"])) <= {(70, 7), (70, -3), (71, 7)}
-    assert {*second["src"]} == {*first["dst"]}
-    assert gossamer(*ask)[1].startswith("hop 1, user:clicks:item: 2 drawn\n")
-
-
-def test_string_ids_may_stand_in_double_quotes(gossamer, tmp_path):
-    (tmp_path / "odd.csv").write_text('"a,b",x\n"say ""hi""",x\nc,y\n')
-    command = ("ingest", "--edges", "odd.csv", "--edge-type", "user:saw:item", "--id-type", "string", "--no-header")
-    gossamer.answer(*command, "s.store")
-    found = gossamer.answer("query", "degree", "s.store", "--ids", 'c,"a,b","say ""hi"""')
-    assert [result["id"] for result in found["results"]] == ["c", "a,b", 'say "hi"']
-
-
 def test_verify_exits_0_on_a_whole_store_and_1_naming_each_fault(gossamer, store, tmp_path):
     assert gossamer("verify", store) == (0, "clicks.store: no fault\n", "")
     assert gossamer.answer("verify", store) == {"ok": True, "faults": []}
@@ -243,26 +148,6 @@ def test_a_malformed_row_leaves_no_store_and_an_old_one_as_it_was(gossamer, stor
 
 
 @pytest.mark.parametrize(
-    ("ids", "status", "says"),
-    [
-        ("7,404", 1, "404"),
-        ("9007199254740992", 1, "9007199254740992"),
-        ("99999999999999999999", 1, "99999999999999999999"),
-        ("7,abc", 2, "'abc' is no integer"),
-        ("7.0", 2, "'7.0' is no integer"),
-        ("7,", 2, "'' is no integer"),
-        ("", 2, "is no integer"),
-    ],
-)
-def test_an_id_that_is_no_node_is_an_error_that_names_it(gossamer, store, ids, status, says):
-    for query in (("neighbors",), ("degree",), ("sample", "--fanouts", "2")):
-        command = ("query", *query, store, "--edge-type", "user:clicks:item", "--ids", ids)
-        said = gossamer.refusal(*command, "--json", status=status)
-        assert said.startswith(f"gossamer query {query[0]}: ")
-        assert says in said
-
-
-@pytest.mark.parametrize(
     ("line", "status", "says"),
     [
         ("ingest", 2, "expected SCHEMA.toml STORE, or --edges FILE"),
@@ -283,23 +168,13 @@ def test_an_id_that_is_no_node_is_an_error_that_names_it(gossamer, store, ids, s
         ("ingest --edges clicks.csv --edge-type a:b:c clicks.store", 1, "clicks.store: exists"),
         ("info no.store", 1, "gossamer info: no.store: no store is here"),
         ("verify no.store", 1, "gossamer verify: no.store: no store is here"),
-        ("query degree no.store --ids 1", 1, "no.store: no store is here"),
-        ("query degree clicks.store --ids 7", 2, "--edge-type is needed"),
-        ("query degree clicks.store --ids 7 --edge-type a:b:c", 1, "no edge type 'a:b:c'; it has user:clicks:item"),
-        ("query degree clicks.store", 2, "--ids"),
-        ("query neighbors clicks.store --ids 7 --limit -1", 2, "--limit"),
-        ("query sample clicks.store --ids 7 --fanouts 2,x", 2, "'2,x'"),
-        ("query sample clicks.store --ids 7 --fanouts -2", 2, "'-2'"),
-        ("query walks", 2, "walks"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_status(gossamer, store, line, status, says):
     assert says in gossamer.refusal(*line.split(), status=status)
 
 
-@pytest.mark.parametrize(
-    "command", [("ingest",), ("info",), ("verify",), ("query", "neighbors"), ("query", "sample"), ("query", "degree")]
-)
+@pytest.mark.parametrize("command", [("ingest",), ("info",), ("verify",)])
 def test_help_shows_an_example_of_each_command(gossamer, command):
     status, out, _ = gossamer(*command, "--help")
     assert status == 0
