@@ -16,6 +16,7 @@ from graph_store.overlay_nodes import OverlayIds
 from graph_store.progress import Progress
 from graph_store.resident import arena_folder, records_of
 from graph_store.view import View, view_at
+from graph_store.write_errors import write_errors
 from graph_store.writer_lock import leased_generations
 
 
@@ -26,14 +27,14 @@ def fold(store: Path, manifest: Manifest, version: int, *, threads: int | None, 
     ------
     CorruptBlock
         What is folded is damaged.
-    OSError
-        The disk is full, for instance; nothing is left behind.
+    GraphStoreError
+        The disk is full, or files cannot be written; nothing is left behind.
     """
     generation = manifest.generation + 1
     remove_generation(store, generation)
     try:
         view = view_at(manifest, store, version, threads=threads)
-        with Progress(progress) as bar:
+        with write_errors(store, "it is as it was"), Progress(progress) as bar:
             files, edge_rows = _write(store, manifest, view, generation, num_threads(threads), bar)
     except BaseException:
         remove_generation(store, generation)
@@ -63,7 +64,7 @@ def _write(
         forward = manifest.forward(number)
         adjacency = view.adjacencies[entry.name]
         if entry.features and forward == number:
-            live = _live_rows(adjacency, entry.edge_rows)
+            live = live_edge_rows(adjacency, entry.edge_rows)
             renumbered[number] = np.cumsum(live) - 1
             tables = view.edge_features[entry.name]
             kept = np.flatnonzero(live)
@@ -91,7 +92,7 @@ def _without_dead(table: Sections, ids: IdMap) -> Sections:
     return table | {"present": present}
 
 
-def _live_rows(adjacency: Adjacency, edge_rows: int) -> np.ndarray:
+def live_edge_rows(adjacency: Adjacency, edge_rows: int) -> np.ndarray:
     """Return bool[edge_rows], which edge ids an entry has."""
     live = np.zeros(edge_rows, bool)
     nodes = nodes_of_ranks(np.concatenate([[0], np.cumsum(adjacency.counts)]).astype(np.int64))
