@@ -149,22 +149,45 @@ def _say_counts(info: dict[str, Any]) -> None:
 @store_argument
 @json_option
 def info(store: str, as_json: bool) -> None:
-    """Show what STORE holds: nodes, edges, shards, bytes.
+    """Show what STORE holds: nodes, edges, features, versions, bytes.
 
     Example: gossamer info clicks.store --json
     """
-    from graph_store.store import info as read_info
+    from graph_store.info import info as read_info
 
     with reported():
         found = read_info(store)
     if as_json:
         print_json(found)
         return
-    for name, value in found.items():
-        if not isinstance(value, dict):
-            click.echo(f"{name.replace('_', ' '):<12} {value if isinstance(value, str) else format(value, ',')}")
+    for name in ("format", "uuid", "version", "generation", "num_shards", "bytes", "arena_bytes", "log_bytes"):
+        value = found[name]
+        click.echo(f"{name.replace('_', ' '):<12} {value if isinstance(value, str) else format(value, ',')}")
+    kept = ", ".join(f"{each['generation']} (versions from {each['version']} on)" for each in found["generations"])
+    click.echo(f"{'kept':<12} generations {kept}")
     click.echo()
     _say_counts(found)
+    for name, rules in found["rules"].items():
+        unusual = [f"{rule.replace('_', ' ')}: {choice}" for rule, choice in rules.items()]
+        click.echo(f"{name}: {', '.join(unusual)}")
+    for name, unit in found["time_units"].items():
+        click.echo(f"{name}: times in {unit or 'a unit that nobody stated'}")
+    listed = [(name, each) for name, features in found["features"].items() for each in features]
+    if listed:
+        click.echo()
+        table([("type", "feature", "kind", "values"), *((name, *_feature_row(each)) for name, each in listed)])
+    click.echo()
+    table([("part", "bytes"), *found["parts"].items()])
+
+
+def _feature_row(feature: dict[str, Any]) -> tuple[str, str, str]:
+    """Return name, kind and what its values are."""
+    values = feature["dtype"] or {"ids": "int64", "category": "words"}.get(feature["kind"], "text")
+    if feature["dim"]:
+        values += f"[{feature['dim']}]"
+    if feature["scale"]:
+        values += f" x {feature['scale']:g}"
+    return feature["name"], feature["kind"], values
 
 
 @click.command()

@@ -6,10 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from graph_store import FeatureType, GraphWriter
+from tests.graph_store.empty_stores import edge_type, make_empty, node_type
 from tests.mpi_runner.shell import CLICKS, Shell, make_clicks
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -119,6 +122,47 @@ def test_a_schema_makes_a_store_of_several_types(gossamer, tmp_path):
     assert found["edges"] == {"user:clicks:item": 4, "item:rev_clicks:user": 4, "item:like:item": 3}
 
 
+@pytest.fixture
+def shop(gossamer, tmp_path):
+    """A store without nodes, of features, rules and times."""
+    features = (FeatureType("price"), FeatureType("emb", kind="vector", dim=3, dtype="int8", scale=0.5))
+    edges = [edge_type("user:buys:item", timed=True, self_loops="drop", features=(FeatureType("d", kind="ids"),))]
+    make_empty(tmp_path / "shop.store", [node_type("item", "unsigned", features), node_type("user", "string")], edges)
+    return "shop.store"
+
+
+def test_info_counts_the_newest_version_and_lists_features_generations_and_parts(gossamer, shop):
+    with GraphWriter(shop, fold_rows=0, keep=1) as writer:
+        writer.add_edges("user:buys:item", ["ann"], np.array([2**64 - 1], np.uint64), time=[3])
+        writer.fold()
+        writer.add_edges("user:buys:item", ["bob", "bob"], np.array([1, 2], np.uint64), time=[3, 4])
+    found = gossamer.answer("info", shop)
+    assert (found["version"], found["generation"]) == (3, 2)
+    assert found["generations"] == [{"generation": 1, "version": 1}, {"generation": 2, "version": 2}]
+    assert found["nodes"] == {"item": 3, "user": 2}
+    assert found["edges"] == {"user:buys:item": 3}
+    assert found["id_types"] == {"item": "unsigned", "user": "string"}
+    assert found["time_units"] == {"user:buys:item": None}
+    assert found["rules"] == {"user:buys:item": {"self_loops": "drop"}}
+    price, emb = found["features"]["item"]
+    assert price == {"name": "price", "kind": "scalar", "dtype": "float32", "dim": None, "scale": None}
+    assert emb == {"name": "emb", "kind": "vector", "dtype": "int8", "dim": 3, "scale": 0.5}
+    assert found["log_bytes"] == found["parts"]["log"] > 0
+    assert sum(found["parts"].values()) == found["bytes"]
+    assert min(found["parts"][name] for name in ("shards", "adjacency", "ids", "features", "overlay")) > 0
+
+
+def test_info_tells_people_the_same(gossamer, shop):
+    status, out, _ = gossamer("info", shop)
+    assert status == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "kept generations 1 (versions from 1 on)" in lines
+    assert "user:buys:item: self loops: drop" in lines
+    assert "item emb vector int8[3] x 0.5" in lines
+    assert "user:buys:item d ids int64" in lines
+    assert any(line.startswith("adjacency ") for line in lines)
+
+
 def test_verify_exits_0_on_a_whole_store_and_1_naming_each_fault(gossamer, store, tmp_path):
     assert gossamer("verify", store) == (0, "clicks.store: no fault\n", "")
     assert gossamer.answer("verify", store) == {"ok": True, "faults": []}
@@ -160,6 +204,15 @@ def test_a_malformed_row_leaves_no_store_and_an_old_one_as_it_was(gossamer, stor
         ("ingest --edges clicks.csv --edge-type a:b:c --id-type str s.store", 2, "did you mean 'string'"),
         ("ingest --edges clicks.csv --edge-type a:b:c --memory 2XB s.store", 2, "'2XB'"),
         ("ingest --edges clicks.csv --edge-type a:b:c --shards 0 s.store", 2, "--shards"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --memory 0 s.store", 2, "at least 64 MiB"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --memory 63MiB s.store", 2, "at least 64 MiB"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --duplicates sum s.store", 2, "there are no weights"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --duplicates frist s.store", 2, "did you mean 'first'"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --bad-rows skip s.store", 2, "bad_rows"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --bad-rows-limit -1 s.store", 2, "--bad-rows-limit"),
+        ("ingest --edges clicks.csv --edge-type a:b:c --time-unit s s.store", 2, "there are no times"),
+        ("ingest --edges clicks.csv --edge-type a:*:c s.store", 2, "no relation column"),
+        ("ingest shop.toml s.store --bad-rows-limit 0", 2, "--bad-rows-limit: with a schema"),
         ("ingest --edges clicks.csv --edge-type a:b:c --shard 4 s.store", 2, "--shard"),
         ("ingest shop.toml s.store", 2, "shop.toml: cannot read the schema"),
         ("ingest shop.toml s.store --src a --no-header", 2, "--src, --header: with a schema"),
