@@ -160,8 +160,16 @@ def recover(store: Path, manifest: Manifest) -> None:
         if number > manifest.generation or (0 < number < manifest.generation and not (folder / NAME).exists()):
             remove_generation(store, number)
     for path in arena_folder(store).glob("gen-*.*"):
-        if not (store / path.name.partition(".")[0]).exists():
+        if not (store / path.name.partition(".")[0]).exists() or _is_abandoned(path):
             path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Say whether a file was being written by a process of this machine that is gone."""
+    if path.suffix != ".partial":
+        return False
+    process = path.stem.rpartition(".")[2].partition("-")[0]
+    return process.isdigit() and not Path(f"/proc/{process}").exists()
 
 
 def _number(name: str) -> int:

@@ -119,25 +119,27 @@ def view_at(manifest: Manifest, store: Path, version: int, *, threads: int | Non
         return base
     path = overlay_file(store, manifest, version)
     try:
-        overlay = ArenaFile(path)
+        overlay = ArenaFile(path, keep_open=True)
     except FileNotFoundError:
         delta = Delta(manifest, base.ids)
         delta.extend(payload for _, payload in read_batches(store, manifest.version, version))
         overlay = _written(path, build_overlay(base, delta))
-        _drop_other_overlays(path)
     return composed(base, overlay, version, threads=threads)
 
 
 def _written(path: Path, sections: Mapping[str, np.ndarray]) -> ArenaFile:
+    """Write an overlay and map it; other versions' go, and it may go itself while it is being mapped."""
     try:
         _write(path, sections)
+        overlay = ArenaFile(path, keep_open=True)
     except OSError:
         # Where the store cannot be written, the overlay lives as long as it is mapped.
         with tempfile.TemporaryDirectory(prefix="gossamer-overlay-") as folder:
             place = Path(folder) / path.name
             _write(place, sections)
             return ArenaFile(place, keep_open=True)
-    return ArenaFile(path)
+    _drop_other_overlays(path)
+    return overlay
 
 
 def _write(path: Path, sections: Mapping[str, np.ndarray]) -> None:
