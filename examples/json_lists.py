@@ -1,4 +1,4 @@
-"""One JSON object of lists by id, `{"4": [1, 2], …}`, to JSON lines, `{"id": 4, "NAME": [1, 2]}`, which ingest reads."""
+"""One JSON object of lists by id, `{"4": [1, 2]}`, to JSON lines, `{"id": 4, "NAME": [1, 2]}`, which ingest reads."""
 
 import argparse
 import csv

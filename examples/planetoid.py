@@ -67,7 +67,6 @@ def main() -> None:
     parser.add_argument("name", choices=("cora", "citeseer"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("store", type=Path)
-    parser.add_argument("--self-loops", choices=("keep", "drop"), default="drop")
     options = parser.parse_args()
 
     parts = load(options.folder, options.name)
@@ -83,7 +82,7 @@ def main() -> None:
             "paper:cites:paper": {
                 "table": citations(parts),
                 "undirected": True,
-                "self_loops": options.self_loops,
+                "self_loops": "drop",
                 "missing_nodes": "error",
             }
         },
