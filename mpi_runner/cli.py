@@ -27,6 +27,8 @@ _STORE_COMMANDS = {
     "update": "cli_update",
     "changes": "cli_update",
     "compact": "cli_update",
+    "reshard": "cli_update",
+    "export": "cli_update",
 }
 
 

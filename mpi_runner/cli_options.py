@@ -18,6 +18,9 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 store_argument = click.argument("store", type=click.Path())
+as_of_option = click.option(
+    "--as-of", type=click.IntRange(1), metavar="VERSION", help="An older version.  [default: the newest]"
+)
 progress_option = click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
 )

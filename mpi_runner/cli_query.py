@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpi_runner.cli_options import json_option, parse_fanouts, parse_ids, store_argument
+from mpi_runner.cli_options import as_of_option, json_option, parse_fanouts, parse_ids, store_argument
 from mpi_runner.cli_output import misuse, print_json, reported, table
 
 if TYPE_CHECKING:
@@ -29,16 +29,13 @@ _ids_option = click.option(
 _edge_type_option = click.option(
     "--edge-type", metavar="SRC:RELATION:DST", help="May be left out where there is one edge type."
 )
-_as_of_option = click.option(
-    "--as-of", type=click.IntRange(1), metavar="VERSION", help="Ask an older version.  [default: the newest]"
-)
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add what every query takes, and the given ones."""
 
     def added(command: Callable[..., None]) -> Callable[..., None]:
-        for add in (json_option, _as_of_option, *reversed(options), store_argument):
+        for add in (json_option, as_of_option, *reversed(options), store_argument):
             command = add(command)
         return command
 

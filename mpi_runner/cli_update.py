@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mpi_runner.cli_options import (
+    as_of_option,
     given_layout,
     json_option,
     layout_options,
@@ -293,3 +294,58 @@ def compact(store: str, keep: int, threads: int | None, progress: bool | None, a
         return
     sizes = f"{before:,} bytes before, {after:,} after"
     click.echo(f"{store}: version {version} is generation {generation}, {sizes}, {seconds:.2f} s")
+
+
+@click.command()
+@store_argument
+@click.argument("out", type=click.Path())
+@click.option("--shards", required=True, type=click.IntRange(1, 65_536), help="Shards of the new store.")
+@click.option("--overwrite", is_flag=True, help="Replace a store that is at OUT, once the new one is whole.")
+@threads_option
+@progress_option
+@json_option
+def reshard(
+    store: str, out: str, shards: int, overwrite: bool, threads: int | None, progress: bool | None, as_json: bool
+) -> None:
+    """Make a store OUT of the newest version of STORE, the same but for the number of its shards.
+
+    Example: gossamer reshard clicks.store wide.store --shards 64
+    """
+    from graph_store.reshard import reshard as make_resharded
+
+    with reported():
+        shown = shown_progress(progress)
+        found = make_resharded(store, out, num_shards=shards, threads=threads, overwrite=overwrite, progress=shown)
+    if as_json:
+        print_json({**found, "seconds": round(found["seconds"], 3)})
+        return
+    edges = sum(found["edges"].values())
+    click.echo(f"{out}: {edges:,} edges in {found['num_shards']:,} shards, {found['seconds']:.2f} s")
+
+
+@click.command()
+@store_argument
+@click.argument("folder", type=click.Path())
+@as_of_option
+@progress_option
+@json_option
+def export(store: str, folder: str, as_of: int | None, progress: bool | None, as_json: bool) -> None:
+    """Write STORE into a new FOLDER: Parquet files, and the schema that makes the same store of them again.
+
+    Example: gossamer export clicks.store clicks && gossamer ingest clicks/schema.toml again.store
+    """
+    from graph_store.export import export as write_files
+    from graph_store.store import open as open_store
+
+    start = clock.monotonic()
+    with reported(), open_store(store, as_of=as_of) as opened:
+        schema = write_files(opened, folder, progress=shown_progress(progress))
+        version = opened.version
+    files = sorted(path.name for path in schema.parent.iterdir())
+    seconds = clock.monotonic() - start
+    if as_json:
+        print_json({"version": version, "schema": str(schema), "files": files, "seconds": round(seconds, 3)})
+        return
+    click.echo(
+        f"{folder}: version {version} of {store} in {len(files):,} files, {seconds:.2f} s; {schema} makes it again"
+    )

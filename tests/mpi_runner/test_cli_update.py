@@ -273,6 +273,31 @@ def test_compact_folds_and_keeps_what_it_is_told_to(gossamer, store):
     assert "version 1 is not kept" in said
 
 
+def test_reshard_makes_the_same_store_in_other_shards(gossamer, store):
+    found = gossamer.answer("reshard", store, "wide.store", "--shards", 9)
+    assert (found["num_shards"], found["nodes"]) == (9, {"item": 3, "user": 3})
+    assert neighbors(gossamer, "wide.store", "user:clicks:item", "7,-3") == [[70, 71], [70]]
+    assert gossamer("verify", "wide.store")[0] == 0
+    said = gossamer.refusal("reshard", store, "wide.store", "--shards", 2, status=1)
+    assert "wide.store: exists already" in said
+    status, out, _ = gossamer("reshard", store, "wide.store", "--shards", 2, "--overwrite")
+    assert (status, out.startswith("wide.store: 8 edges in 2 shards, ")) == (0, True)
+
+
+def test_export_writes_files_that_make_the_store_again(gossamer, store, tmp_path):
+    with GraphWriter(store, fold_rows=0) as writer:
+        writer.add_edges("user:clicks:item", [7], [72], weight=[1])
+    found = gossamer.answer("export", store, "files")
+    assert (found["version"], found["schema"]) == (2, "files/schema.toml")
+    assert sorted(found["files"]) == sorted(path.name for path in (tmp_path / "files").iterdir())
+    gossamer.answer("ingest", "files/schema.toml", "again.store")
+    assert neighbors(gossamer, "again.store", "user:clicks:item", "7,-3") == [[70, 71, 72], [70]]
+    assert "files: exists already" in gossamer.refusal("export", store, "files", status=1)
+    gossamer.answer("export", store, "old", "--as-of", 1)
+    gossamer.answer("ingest", "old/schema.toml", "old.store")
+    assert neighbors(gossamer, "old.store", "user:clicks:item", "7") == [[70, 71]]
+
+
 @pytest.mark.parametrize(
     ("line", "status", "says"),
     [
@@ -306,6 +331,12 @@ def test_compact_folds_and_keeps_what_it_is_told_to(gossamer, store):
         ("changes no.store --since 1", 1, "no store is here"),
         ("compact no.store", 1, "no store is here"),
         ("compact clicks.store --keep -1", 2, "--keep"),
+        ("reshard clicks.store out", 2, "--shards"),
+        ("reshard clicks.store out --shards 0", 2, "--shards"),
+        ("reshard no.store out --shards 2", 1, "no store is here"),
+        ("export clicks.store", 2, "FOLDER"),
+        ("export no.store out", 1, "no store is here"),
+        ("export clicks.store out --as-of 7", 1, "version 7 is not there yet"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_status(gossamer, store, line, status, says):
@@ -313,7 +344,7 @@ def test_a_mistake_is_one_line_with_its_status(gossamer, store, line, status, sa
     assert gossamer.answer("info", store)["version"] == 1
 
 
-@pytest.mark.parametrize("command", ["update", "changes", "compact"])
+@pytest.mark.parametrize("command", ["update", "changes", "compact", "reshard", "export"])
 def test_help_shows_an_example_of_each_command(gossamer, command):
     status, out, _ = gossamer(command, "--help")
     assert status == 0
