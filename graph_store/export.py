@@ -1,6 +1,5 @@
 """Exports: a store as Parquet files, one a type, with the schema that makes the same store of them again."""
 
-import errno
 import json
 import os
 import re
@@ -13,13 +12,14 @@ import pyarrow.parquet as pq
 
 from graph_store.arrow_columns import distinct_names
 from graph_store.edge_type import POLICIES
-from graph_store.errors import BadInput, GraphStoreError
+from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
 from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.progress import Progress
 from graph_store.scan import BATCH_ROWS, edge_reader, forward_types, node_reader
 from graph_store.schema import nearest
 from graph_store.workplace import workplace
+from graph_store.write_errors import write_errors
 
 if TYPE_CHECKING:
     from graph_store.store import GraphStore
@@ -71,13 +71,9 @@ def export(
     target = Path(folder)
     if target.exists():
         raise BadInput(f"{target}: exists already; choose another path, or remove it")
-    try:
-        with workplace(target, overwrite=False) as place, Progress(progress) as bar:
+    with write_errors(target, "nothing was written"), workplace(target, overwrite=False) as place:
+        with Progress(progress) as bar:
             _write_all(store, place, batch_rows, bar)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        cause = "no space left on the disk" if full else f"cannot write: {error}"
-        raise GraphStoreError(f"{target}: {cause}; nothing was written") from error
     return target / SCHEMA
 
 
