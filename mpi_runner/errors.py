@@ -13,6 +13,10 @@ class RunFolderError(RunError):
     """A run folder that is missing, unfinished, in use by another run, or not a run folder."""
 
 
+class RunDirError(RunFolderError, ConfigError):
+    """A `run.dir` in a configuration that can be no run folder: the command ends with 2."""
+
+
 class StoreMismatch(RunError):
     """A checkpoint that was trained on another store."""
 

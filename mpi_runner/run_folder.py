@@ -11,7 +11,7 @@ from typing import Any
 
 from mpi_runner import config as configuration
 from mpi_runner.config import Config
-from mpi_runner.errors import ConfigError, RunFolderError
+from mpi_runner.errors import ConfigError, RunDirError, RunFolderError
 
 CONFIG, RANKS, METRICS, CHECKPOINT, LOCK = "config.toml", "ranks.json", "metrics.jsonl", "checkpoint", "lock"
 
@@ -55,9 +55,10 @@ class RunFolder:
 
         Raises
         ------
+        RunDirError
+            If the path is a file, below a file, or a folder that is no run.
         RunFolderError
-            If the path is a file, a folder that is no run, or the folder of a run that still goes on; or if
-            it cannot be written.
+            If it is the folder of a run that still goes on, or cannot be written.
         """
         path = Path(config.run.dir)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -77,7 +78,8 @@ class RunFolder:
             raise
         except OSError as error:
             folder.release()
-            raise RunFolderError(f"cannot make the run folder {path}: {error.strerror or error}") from None
+            kind = RunDirError if isinstance(error, NotADirectoryError | FileExistsError) else RunFolderError
+            raise kind(f"cannot make the run folder {path}: {error.strerror or error}") from None
         finally:
             shutil.rmtree(beside, ignore_errors=True)
         folder.path, folder.checkpoint = path, path / CHECKPOINT
@@ -138,12 +140,12 @@ def _make_room(path: Path, notice: Callable[[str], None]) -> None:
     if not path.exists() and not path.is_symlink():
         return
     if not path.is_dir():
-        raise RunFolderError(f"run.dir {path} is a file; give the run another folder")
+        raise RunDirError(f"run.dir {path} is a file; give the run another folder")
     if not any(path.iterdir()):
         path.rmdir()
         return
     if not (path / RANKS).is_file():
-        raise RunFolderError(f"run.dir {path} has files in it and is no run folder; give the run another folder")
+        raise RunDirError(f"run.dir {path} has files in it and is no run folder; give the run another folder")
     if _in_use(path):
         pid = json.loads((path / RANKS).read_text("utf-8"))[0]["pid"]
         raise RunFolderError(f"a run (rank 0 has process id {pid}) still writes to {path}; end it or change run.dir")

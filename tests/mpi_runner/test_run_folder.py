@@ -7,7 +7,7 @@ import pytest
 
 from mpi_runner import config
 from mpi_runner.config import Config
-from mpi_runner.errors import RunFolderError
+from mpi_runner.errors import RunDirError, RunFolderError
 from mpi_runner.run_folder import RunFolder, write_whole
 
 RANKS = [{"rank": 0, "host": "here", "pid": 1}, {"rank": 1, "host": "there", "pid": 2}]
@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_run_is_refused_and_untouched(settings: Config) -> N
     path = Path(settings.run.dir)
     path.mkdir(parents=True)
     (path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunFolderError, match="has files in it and is no run folder"):
+    with pytest.raises(RunDirError, match="has files in it and is no run folder"):
         RunFolder.create(settings, RANKS)
     assert names(path.parent) == {"run"}
     assert names(path) == {"thesis.tex"}
@@ -91,11 +91,11 @@ def test_a_file_or_an_unwritable_place_is_refused_in_a_line(settings: Config) ->
     path = Path(settings.run.dir)
     path.parent.mkdir(parents=True)
     path.write_text("a file")
-    with pytest.raises(RunFolderError, match=r"run.dir .* is a file"):
+    with pytest.raises(RunDirError, match=r"run.dir .* is a file"):
         RunFolder.create(settings, RANKS)
     assert path.read_text() == "a file"
     below = config.parse({**config.to_dict(settings), "run": {"dir": f"{path}/below"}})
-    with pytest.raises(RunFolderError, match="cannot make the run folder"):
+    with pytest.raises(RunDirError, match="cannot make the run folder"):
         RunFolder.create(below, RANKS)
 
 
