@@ -71,9 +71,12 @@ def export(
     target = Path(folder)
     if target.exists():
         raise BadInput(f"{target}: exists already; choose another path, or remove it")
-    with write_errors(target, "nothing was written"), workplace(target, overwrite=False) as place:
-        with Progress(progress) as bar:
-            _write_all(store, place, batch_rows, bar)
+    with (
+        write_errors(target, "nothing was written"),
+        workplace(target, overwrite=False) as place,
+        Progress(progress) as bar,
+    ):
+        _write_all(store, place, batch_rows, bar)
     return target / SCHEMA
 
 

@@ -1,7 +1,10 @@
 """Matrices of scipy and graphs of networkx, made of stores and made into stores."""
 
+import importlib.util
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -248,3 +251,17 @@ def test_without_networkx_the_error_says_how_to_get_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "to_networkx needs networkx, which is not installed: pip install networkx\n"
+
+
+def test_the_examples_of_the_documentation_run_as_they_are_written(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "interop.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 7
+    needs = {"import duckdb": ["duckdb"], "torch_geometric": ["torch_geometric", "torch_sparse"]}
+    missing = [word for word, names in needs.items() if not all(map(importlib.util.find_spec, names))]
+    chosen = [block for block in blocks if not any(word in block for word in missing)]
+    code = "import warnings; warnings.simplefilter('ignore')\n" + "\n".join(chosen)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert "['edges-0-user-clicks-item.parquet', 'nodes-0-item.parquet'" in done.stdout
+    assert "{'id': [1, 2, 3], 'price': [9.5, None, 2.0]}" in done.stdout
