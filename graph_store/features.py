@@ -74,17 +74,23 @@ def empty_sections(feature: FeatureType, rows: int) -> Sections:
 
 def take(feature: FeatureType, sections: Mapping[str, np.ndarray], rows: np.ndarray) -> Sections:
     """Return the sections of a table of some rows; a row below 0 is absent."""
+    if sections["present"].size == 0:
+        return dict(sections) | empty_sections(feature, rows.size)
     outside = rows < 0
-    if outside.any() or sections["present"].size == 0:
-        table = concatenate(feature, [sections, empty_sections(feature, 1)])
-        return take(feature, table, np.where(outside, table["present"].size - 1, rows))
+    if outside.any():
+        rows = np.where(outside, 0, rows)
     taken = {"present": sections["present"][rows]}
+    taken["present"][outside] = 0
     if is_ragged(feature):
         starts = sections["starts"]
-        taken["starts"] = starts_of(starts[rows + 1] - starts[rows])
+        sizes = starts[rows + 1] - starts[rows]
+        sizes[outside] = 0
+        taken["starts"] = starts_of(sizes)
         taken["values"] = take_spans(sections["values"], starts[rows], taken["starts"])
         return taken
-    taken["values"] = sections["values"].reshape(-1, width(feature))[rows].ravel()
+    values = sections["values"].reshape(-1, width(feature))[rows]
+    values[outside] = 0
+    taken["values"] = values.ravel()
     if feature.kind == "category":
         taken |= {name: sections[name] for name in ("words", "word_starts")}
     return taken
@@ -166,8 +172,8 @@ def stored(feature: FeatureType, values: Any, rows: int, present: Any = None) ->
     feature : FeatureType
     values
         vector: [rows, dim] of numbers (for an int8 feature divided by its scale and rounded; an array of int8 is
-        taken as stored); scalar: [rows]; category, string: a sequence of str or None; ids: a sequence of sequences of integers or None.
-        Arrow arrays are taken too.
+        taken as stored); scalar: [rows]; category, string: a sequence of str or None; ids: a sequence of sequences of
+        integers or None. Arrow arrays are taken too.
     rows : int
         How many there must be.
     present : bool[rows], optional

@@ -8,6 +8,7 @@ import pytest
 
 import graph_store
 from graph_store import BadInput, FeatureType, Schema, UnknownEdgeType, UnknownNodeType
+from graph_store.features import take
 from graph_store.scan import node_reader
 
 CLICKS, BACK, NEAR = "user:clicks:item", "item:rev_clicks:user", "item:near:item"
@@ -293,6 +294,18 @@ def test_nodes_that_came_later_have_the_features_they_were_given_and_the_others_
         }
     with graph_store.open(featured, as_of=version - 1) as store:
         assert len(rows_of(store.scan_nodes("item"))) == 3
+
+
+def test_rows_that_a_table_has_not_cost_no_copy_of_it():
+    feature = FeatureType("emb", "vector", dim=100)
+    table = {"present": np.ones(10_000, np.uint8), "values": np.ones(1_000_000, np.float32)}
+    tracemalloc.start()
+    taken = take(feature, table, np.array([-1, 7]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken["present"].tolist() == [0, 1]
+    assert taken["values"].tolist() == [0.0] * 100 + [1.0] * 100
+    assert peak < 10_000  # the table has 4 MB
 
 
 def test_unsigned_ids_stay_unsigned(tmp_path):
