@@ -16,6 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("gossamer", "numpy", "numba", "scipy", "pyarrow", "rocksdict", "mpi4py", "mpich", "duckdb")
+MISSING = "-"
 
 
 def timed(call: Callable[[], Any]) -> Callable[[], float]:
@@ -109,7 +110,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, file: Any = None) -> None:
 
     def shown(value: Any) -> str:
         if value is None:
-            return "-"
+            return MISSING
         if isinstance(value, float):
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -125,8 +126,34 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, file: Any = None) -> None:
         print("  ".join(parts).rstrip(), file=file)
 
 
-def write_report(area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None) -> Path:
+def figure(
+    name: str, value: float | None, unit: str = "", *, least: float | None = None, most: float | None = None
+) -> dict[str, Any]:
+    """Return a row that holds a figure beside its target: at least, or at most, so much (None: there is none)."""
+    target, met = MISSING, None
+    if least is not None:
+        target, met = f"≥ {least:g}", value is not None and value >= least
+    elif most is not None:
+        target, met = f"≤ {most:g}", value is not None and value <= most
+    shown = MISSING if value is None or met is None else "yes" if met else "no"
+    return {"figure": name, "value": value, "unit": unit, "target": target, "met": shown}
+
+
+def ratio(seconds: Mapping[str, float], ours: str, peer: str) -> float | None:
+    """Return how many times faster the case `ours` is than `peer`; None where one of them did not run."""
+    return seconds[peer] / seconds[ours] if ours in seconds and peer in seconds else None
+
+
+def write_report(
+    area: str,
+    rows: Sequence[Mapping[str, Any]],
+    extra: Mapping[str, Any] | None = None,
+    *,
+    figures: Sequence[Mapping[str, Any]] = (),
+) -> Path:
     """Print the rows and write them to `benchmarks/results/AREA.json`, with commit, machine and versions.
+
+    `figures` are rows made by `figure`, printed below the others.
 
     Returns
     -------
@@ -134,6 +161,9 @@ def write_report(area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[st
         The file written (it replaces the area's last report).
     """
     print_table(rows)
+    if figures:
+        print()
+        print_table(figures)
     report = {
         "area": area,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -142,6 +172,7 @@ def write_report(area: str, rows: Sequence[Mapping[str, Any]], extra: Mapping[st
         "machine": machine(),
         "versions": versions(),
         "rows": [dict(row) for row in rows],
+        **({"figures": [dict(row) for row in figures]} if figures else {}),
         **(extra or {}),
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -177,15 +208,17 @@ class Peer:
     ----------
     python : Path
         Its interpreter, from `peer_python`.
-    script : Path
-        A file that reads JSON lines from stdin and answers each with one JSON object on stdout.
+    script : Path or str
+        A file, or the name of a module of ours, that reads JSON lines from stdin and answers each with one JSON object
+        on stdout.
     environment : mapping, optional
         Variables added to this process's (`OMP_NUM_THREADS`, say).
     """
 
-    def __init__(self, python: Path, script: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, python: Path, script: Path | str, *, environment: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [str(python), str(script)],
+            [str(python), *(["-m", script] if isinstance(script, str) else [str(script)])],
+            cwd=ROOT if isinstance(script, str) else None,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

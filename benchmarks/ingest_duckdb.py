@@ -11,6 +11,7 @@ for line in sys.stdin:
     request = json.loads(line)
     if os.path.exists(request["database"]):
         os.remove(request["database"])
+    os.sync()
     start = time.perf_counter()
     connection = duckdb.connect(request["database"], config={"threads": request["threads"]})
     order = " ORDER BY src" if request["sorted"] else ""
