@@ -122,11 +122,12 @@ def recommend(run: str, ids: str, k: int, include_seen: bool, as_json: bool) -> 
 
     Example: gossamer recommend runs/clicks --ids 17,42 -k 10
     """
+    from mpi_runner.cli_options import parse_ids
     from mpi_runner.evaluate import TrainedRun
 
     with TrainedRun(run) as trained:
         kind = trained.store.node_types[trained.edge_type.src].id_type
-        results = trained.recommend(_parse_ids(ids, kind), k, include_seen=include_seen)
+        results = trained.recommend(parse_ids(ids, kind), k, include_seen=include_seen)
     if as_json:
         click.echo(json.dumps({"k": k, "results": results}))
         return
@@ -147,21 +148,6 @@ def demo(folder: str, as_json: bool) -> None:
     from mpi_runner import demo as demonstration
 
     _leave(demonstration.run(folder, as_json=as_json))
-
-
-def _parse_ids(text: str, kind: str) -> Any:
-    import numpy as np
-
-    parts = text.split(",")
-    if kind == "string":
-        return parts
-    try:
-        return np.array([int(part) for part in parts], dtype=np.int64)
-    except (ValueError, OverflowError):
-        bad = next((part for part in parts if not part.strip().lstrip("+-").isdigit()), text)
-        raise click.BadParameter(
-            f"{bad!r} is no integer; the ids of this store are integers", param_hint="--ids"
-        ) from None
 
 
 def _leave(status: int) -> None:

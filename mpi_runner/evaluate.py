@@ -93,12 +93,14 @@ class TrainedRun:
         )
         return scores, {"users": edges.users.size, **edges.dropped}
 
-    def recommend(self, ids: "np.ndarray", k: int, *, include_seen: bool = False) -> list[dict[str, Any]]:
+    def recommend(
+        self, ids: "np.ndarray | Sequence[int] | Sequence[str]", k: int, *, include_seen: bool = False
+    ) -> list[dict[str, Any]]:
         """Return the k best items for each user.
 
         Parameters
         ----------
-        ids : int64[q] or sequence of str
+        ids : int64[q], uint64[q] or sequence of int or str
             Original user ids, of the kind that the store's node type has.
         k : int
         include_seen : bool
