@@ -1,4 +1,4 @@
-"""The overlay of an edge type: merged lists of the nodes whose edges changed, in blocks behind those of the base.
+"""The overlay of an edge type: merged lists of the nodes whose edges changed, in blocks behind those that were there.
 
 A node's list is found through the directory alone. So an overlay is another directory, in which the groups of changed
 nodes point to new blocks: every reader of the arena reads it as it reads a base, at the same speed.
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.adjacency import Adjacency
-from graph_store.arena import behind_in_words
 from graph_store.blocks import (
     DEGREE_MASK,
     DELTA_BITS,
@@ -37,17 +36,19 @@ class EdgeChange(NamedTuple):
     Attributes
     ----------
     adjacency : Adjacency
-        Of the base.
+        The lists before: of the base, or of an earlier overlay on it.
     reverse : Adjacency or None
-        The base's lists the other way.
+        The lists the other way.
+    behind : int
+        The word at which those of this overlay begin.
     counts, dst_counts : int64[num_shards]
         Node numbers given out, of the source and the destination type.
     deaths, dst_deaths : dict of int to int
         Deleted nodes of either type and the operation that last deleted each.
     bits : int
-        Bits of a neighbour in the base.
+        Bits of a neighbour so far.
     loops : int
-        Self loops in the base.
+        Self loops so far.
     same_type : bool
         Both ends are of one type.
     rule : str
@@ -56,6 +57,7 @@ class EdgeChange(NamedTuple):
 
     adjacency: Adjacency
     reverse: Adjacency | None
+    behind: int
     counts: np.ndarray
     dst_counts: np.ndarray
     deaths: dict[int, int]
@@ -203,13 +205,13 @@ def _by_node(deaths: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sections(change, groups, group_base, indptr, columns):
-    """Encode the lists of some groups and lay them out behind the base's words."""
+    """Encode the lists of some groups and lay them out behind the words that are there."""
     num_shards = change.counts.size
     shards = np.searchsorted(group_base, groups, side="right") - 1
     highest = max(1, int(change.dst_counts.max()) * num_shards - 1)
     bits = max(change.bits, highest.bit_length())
     directory = _grown_directory(change.adjacency, group_base)
-    behind, at = behind_in_words(change.adjacency.words), 0
+    behind, at = change.behind, 0
     parts = [np.empty(0, np.uint64)]
     node_at = 0
     for shard in np.unique(shards):

@@ -13,13 +13,27 @@ from graph_store.ragged import starts_of, take_spans
 from graph_store.string_ids import StringMap
 
 _SPLIT = "."
+_NONE = np.empty(0, np.int64)
 
 
-def build(ids: IdMap, delta: NodeDelta, features: list[FeatureType]) -> dict[str, np.ndarray]:
-    """Return the sections of the overlay, as `OverlayIds` and `FeatureView` take them."""
-    sections = _id_sections(ids, delta)
+def build(
+    ids: IdMap, delta: NodeDelta, features: list[FeatureType], before: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the sections of the overlay, as `OverlayIds` and `FeatureTables` take them.
+
+    Parameters
+    ----------
+    ids : IdMap
+        Of the base.
+    delta : NodeDelta
+        What happened since the overlay `before`, or since the base where that is empty.
+    """
+    sections = _id_sections(ids, delta, before)
     for place, feature in enumerate(features):
         changed = [(nodes, split_sections(arrays, place)) for nodes, arrays in delta.features]
+        known = split_sections(before, place)
+        if known:
+            changed.insert(0, (known["nodes"], known))
         found = latest(feature, [(nodes, table) for nodes, table in changed if table])
         if found is not None:
             sections |= {f"{place}{_SPLIT}{name}": section for name, section in found.items()}
@@ -43,22 +57,25 @@ def latest(feature: FeatureType, changes: list[tuple[np.ndarray, Sections]]) -> 
     return take(feature, table, nodes.size - 1 - place) | {"nodes": unique}
 
 
-def _id_sections(ids: IdMap, delta: NodeDelta) -> dict[str, np.ndarray]:
-    nodes = np.concatenate([*delta.nodes, np.empty(0, np.int64)]).astype(np.int64)
-    back = np.array(sorted(set(ids.dead.tolist()) & {node for node, there in delta.alive.items() if there}), np.int64)
-    gone = {node for node, there in delta.alive.items() if not there}
-    dead = np.array(sorted((set(ids.dead.tolist()) | gone) - set(back.tolist())), np.int64)
+def _id_sections(ids: IdMap, delta: NodeDelta, before: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    came = int(before["counts"].sum()) - ids.count if before else 0
+    nodes = np.concatenate([before["nodes"][:came] if before else _NONE, *delta.nodes, _NONE])
+    gone = set((before["dead"] if before else ids.dead).tolist())
+    gone |= {node for node, there in delta.alive.items() if not there}
+    gone -= {node for node, there in delta.alive.items() if there}
+    dead, back = np.array(sorted(gone), np.int64), np.array(sorted(set(ids.dead.tolist()) - gone), np.int64)
     order = np.argsort(dense_ranks(nodes, starts_of(delta.counts)), kind="stable")
     sections = {"counts": delta.counts, "dead": dead, "nodes": np.concatenate([nodes[order], back])}
     if isinstance(ids, StringMap):
-        starts, data = _joined_strings(delta.ids)
+        known_before = [(before["starts"][: came + 1], before["bytes"])] if before else []
+        starts, data = _joined_strings([*known_before, *delta.ids])
         sizes = np.diff(starts)[order]
         pool = take_spans(data, starts[:-1][order], starts_of(sizes))
         texts = [text.encode() for text in ids.to_ids(back).tolist()]
         sizes = np.concatenate([sizes, np.array([len(text) for text in texts], np.int64)])
         known = np.concatenate([pool, np.frombuffer(b"".join(texts), np.uint8)])
         return sections | {"starts": starts_of(sizes), "bytes": known}
-    given = np.concatenate([*delta.ids, np.empty(0, np.int64)]).astype(np.int64)
+    given = np.concatenate([before["ids"][:came] if before else _NONE, *delta.ids, _NONE])
     return sections | {"ids": np.concatenate([given[order], ids.originals[dense_ranks(back, ids.base)]])}
 
 

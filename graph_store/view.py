@@ -1,18 +1,18 @@
 """A view: everything of one version, mapped: the base of a generation and, for later versions, the overlay on it."""
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from graph_store import overlay_edges, overlay_nodes
 from graph_store.adjacency import Adjacency
-from graph_store.arena import ArenaFile, ArenaWriter, mapped_together
+from graph_store.arena import ArenaFile, ArenaWriter, behind_in_words, mapped_together
 from graph_store.commit_log import read_batches
-from graph_store.delta import Delta
+from graph_store.delta import Delta, EdgeDelta
 from graph_store.errors import CorruptBlock
 from graph_store.feature_records import EDGES, NODES, feature_file, read_tables
 from graph_store.feature_table import FeatureTables
@@ -20,6 +20,9 @@ from graph_store.ids import IdMap
 from graph_store.manifest import Manifest, StoredEdgeType
 from graph_store.overlay_nodes import OverlayIds, split_sections
 from graph_store.resident import arena_folder, edge_file, node_file, read_nodes, rebuild
+
+# An overlay below so many bytes is built on, however large the base is.
+_LARGEST_REUSED = 64 << 20
 
 
 @dataclass
@@ -35,6 +38,8 @@ class View:
     ids : dict of str to IdMap
     adjacencies : dict of str to Adjacency
     node_features, edge_features : dict of str to FeatureTables
+    overlay : ArenaFile or None
+        Of a version later than the base's.
     """
 
     manifest: Manifest
@@ -43,6 +48,7 @@ class View:
     adjacencies: dict[str, Adjacency] = field(default_factory=dict)
     node_features: dict[str, FeatureTables] = field(default_factory=dict)
     edge_features: dict[str, FeatureTables] = field(default_factory=dict)
+    overlay: ArenaFile | None = None
 
 
 def base_view(manifest: Manifest, store: Path, *, threads: int | None) -> View:
@@ -119,12 +125,28 @@ def view_at(manifest: Manifest, store: Path, version: int, *, threads: int | Non
         return base
     path = overlay_file(store, manifest, version)
     try:
-        overlay = ArenaFile(path, keep_open=True)
+        return composed(base, ArenaFile(path, keep_open=True), version, threads=threads)
     except FileNotFoundError:
-        delta = Delta(manifest, base.ids)
-        delta.extend(payload for _, payload in read_batches(store, manifest.version, version))
-        overlay = _written(path, build_overlay(base, delta))
+        view = _latest_before(base, store, version, threads)
+    delta = Delta(view.manifest, view.ids)
+    delta.extend(payload for _, payload in read_batches(store, view.manifest.version, version))
+    overlay = _written(path, build_overlay(base, view, delta))
     return composed(base, overlay, version, threads=threads)
+
+
+def _latest_before(base: View, store: Path, version: int, threads: int | None) -> View:
+    """Return the newest version up to one asked for whose overlay is there and worth to build on, or the base."""
+    stem = overlay_file(store, base.manifest, 0).name[:-1]
+    found = [path for path in arena_folder(store).glob(f"{stem}*") if path.name.removeprefix(stem).isdigit()]
+    versions = sorted((int(path.name.removeprefix(stem)) for path in found), reverse=True)
+    for earlier in versions:
+        if earlier <= version:
+            with contextlib.suppress(FileNotFoundError):
+                overlay = ArenaFile(overlay_file(store, base.manifest, earlier), keep_open=True)
+                # Blocks that were replaced again stay in the file, until it is built from the base once more.
+                if overlay.num_bytes < max(_LARGEST_REUSED, sum(file.num_bytes for file in base.files.values())):
+                    return composed(base, overlay, earlier, threads=threads)
+    return base
 
 
 def _written(path: Path, sections: Mapping[str, np.ndarray]) -> ArenaFile:
@@ -156,36 +178,55 @@ def _drop_other_overlays(path: Path) -> None:
             other.unlink(missing_ok=True)
 
 
-def build_overlay(base: View, delta: Delta) -> dict[str, np.ndarray]:
-    """Return the sections of the overlay: those of node type 3 are named `n3.…`, those of edge type 2 `e2.…`."""
-    manifest = base.manifest
-    sections: dict[str, np.ndarray] = {}
+def build_overlay(base: View, view: View, delta: Delta) -> dict[str, np.ndarray]:
+    """Return the sections of an overlay: those of node type 3 are named `n3.…`, those of edge type 2 `e2.…`.
+
+    Parameters
+    ----------
+    base : View
+    view : View
+        The base, or a later version of it: what is in its overlay is taken over.
+    delta : Delta
+        What happened since `view`.
+    """
+    manifest = view.manifest
+    sections = dict(view.overlay.sections) if view.overlay is not None else {}
     for number, node_type in enumerate(manifest.node_types):
-        changes = delta.nodes[number]
+        changes, head = delta.nodes[number], f"n{number}."
         if changes.nodes or changes.alive or changes.features:
-            built = overlay_nodes.build(base.ids[node_type.name], changes, node_type.feature_types)
-            sections |= {f"n{number}.{name}": section for name, section in built.items()}
+            before, ids = _part(sections, head), base.ids[node_type.name]
+            _put(sections, head, overlay_nodes.build(ids, changes, node_type.feature_types, before))
     for number, edge_type in enumerate(manifest.edge_types):
-        forward = manifest.forward(number)
-        own = delta.edges[forward]
-        change = edge_change(base, delta, number)
+        own, head = delta.edges[manifest.forward(number)], f"e{number}."
+        change = edge_change(view, delta, number)
         if not change.any_nodes and not own.src and not own.expired:
             continue
+        before = _part(sections, head)
         built = overlay_edges.build(change, *operations(manifest, delta, number))
-        if number == forward and edge_type.features:
-            built |= _new_edge_features(edge_type, own)
-        sections |= {f"e{number}.{name}": section for name, section in built.items()}
+        built["words"] = np.concatenate([before.get("words", built["words"][:0]), built["words"]])
+        if number == manifest.forward(number) and edge_type.features:
+            built |= _new_edge_features(edge_type, own, before)
+        _put(sections, head, built)
     return sections
 
 
-def edge_change(base: View, delta: Delta, number: int) -> overlay_edges.EdgeChange:
-    """Return what is to be known of an edge type to merge what happened to it."""
-    manifest, entry = base.manifest, base.manifest.edge_types[number]
+def _put(sections: dict[str, np.ndarray], head: str, built: Mapping[str, np.ndarray]) -> None:
+    """Put the sections of one type in the place of those that were there."""
+    for name in [name for name in sections if name.startswith(head)]:
+        del sections[name]
+    sections |= {f"{head}{name}": section for name, section in built.items()}
+
+
+def edge_change(view: View, delta: Delta, number: int) -> overlay_edges.EdgeChange:
+    """Return what is to be known of an edge type to merge what happened to it since a view."""
+    manifest, entry = view.manifest, view.manifest.edge_types[number]
     place = {node_type.name: at for at, node_type in enumerate(manifest.node_types)}
     source, target = delta.nodes[place[entry.src]], delta.nodes[place[entry.dst]]
+    adjacency, base_words = view.adjacencies[entry.name], view.files[entry.name].sections["words"]
     return overlay_edges.EdgeChange(
-        base.adjacencies[entry.name],
-        None if entry.reverse is None else base.adjacencies[entry.reverse],
+        adjacency,
+        None if entry.reverse is None else view.adjacencies[entry.reverse],
+        max(adjacency.words.size, behind_in_words(base_words)),
         source.counts,
         target.counts,
         source.deaths,
@@ -205,13 +246,16 @@ def operations(manifest: Manifest, delta: Delta, number: int) -> tuple[overlay_e
     return rows, np.array(own.expired, np.int64).reshape(-1, 2)
 
 
-def _new_edge_features(entry: StoredEdgeType, delta: Any) -> dict[str, np.ndarray]:
-    """Return the tables of the edges that came, by ascending edge id."""
+def _new_edge_features(
+    entry: StoredEdgeType, delta: EdgeDelta, before: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the tables of the edges that came since the base, by ascending edge id."""
     found: dict[str, np.ndarray] = {"edge_rows": np.array([delta.edge_rows], np.int64)}
     for place, feature in enumerate(entry.feature_types):
-        table = overlay_nodes.latest(
-            feature, [(rows, split_sections(arrays, place)) for rows, arrays in delta.features]
-        )
+        known = split_sections(before, place)
+        changes = [(known["nodes"], known)] if known else []
+        changes += [(rows, split_sections(arrays, place)) for rows, arrays in delta.features]
+        table = overlay_nodes.latest(feature, [(rows, part) for rows, part in changes if part])
         if table is not None:
             found |= {f"{place}.{name}": section for name, section in table.items()}
     return found
@@ -220,11 +264,11 @@ def _new_edge_features(entry: StoredEdgeType, delta: Any) -> dict[str, np.ndarra
 def composed(base: View, overlay: ArenaFile, version: int, *, threads: int | None) -> View:
     """Put an overlay on a base."""
     manifest = base.manifest
-    view = replace(base, ids=dict(base.ids), adjacencies=dict(base.adjacencies))
+    view = replace(base, ids=dict(base.ids), adjacencies=dict(base.adjacencies), overlay=overlay)
     view.node_features, view.edge_features = dict(base.node_features), dict(base.edge_features)
     node_types, edge_types = list(manifest.node_types), list(manifest.edge_types)
     for number, node_type in enumerate(manifest.node_types):
-        sections = _part(overlay, f"n{number}.")
+        sections = _part(overlay.sections, f"n{number}.")
         if sections:
             ids = OverlayIds(base.ids[node_type.name], sections)
             view.ids[node_type.name] = ids
@@ -237,12 +281,12 @@ def composed(base: View, overlay: ArenaFile, version: int, *, threads: int | Non
             rows = _node_rows(base.ids[node_type.name].base)
             view.node_features[node_type.name] = tables.with_changes(rows, changed)
     for number, edge_type in enumerate(manifest.edge_types):
-        sections = _part(overlay, f"e{number}.")
+        sections = _part(overlay.sections, f"e{number}.")
         if sections:
             words = mapped_together(base.files[edge_type.name], overlay, f"e{number}.words")
             view.adjacencies[edge_type.name] = _adjacency({**sections, "words": words}, edge_type, threads)
             edge_types[number] = _counted(edge_type, sections)
-        first = _part(overlay, f"e{manifest.forward(number)}.")
+        first = _part(overlay.sections, f"e{manifest.forward(number)}.")
         if "edge_rows" in first:
             edge_types[number] = replace(edge_types[number], edge_rows=int(first["edge_rows"][0]))
             tables, limit = base.edge_features[edge_type.name], edge_type.edge_rows
@@ -256,8 +300,8 @@ def _below(limit: int) -> Callable[[np.ndarray], np.ndarray]:
     return lambda edge_ids: np.where(edge_ids < limit, edge_ids, -1)
 
 
-def _part(file: ArenaFile, head: str) -> dict[str, np.ndarray]:
-    return {name[len(head) :]: section for name, section in file.sections.items() if name.startswith(head)}
+def _part(sections: Mapping[str, np.ndarray], head: str) -> dict[str, np.ndarray]:
+    return {name[len(head) :]: section for name, section in sections.items() if name.startswith(head)}
 
 
 def _changed(sections: Mapping[str, np.ndarray], count: int) -> dict[int, dict[str, np.ndarray]]:
