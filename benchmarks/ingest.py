@@ -29,25 +29,37 @@ DENSE, SCRAMBLED, STRINGS = "gossamer, dense ids", "gossamer, scrambled ids", "g
 Cases = dict[str, Callable[[], float]]
 
 
+def make_store(
+    source: Path,
+    store: Path,
+    *,
+    id_type: str = "integer",
+    reverse: bool = False,
+    threads: int | None = None,
+    memory: int = 2 << 30,
+) -> None:
+    """Ingest a file of the graph, in place of what is there."""
+    schema = graph_store.Schema.from_edges(
+        source, edge_type=EDGE_TYPE, src="src", dst="dst", id_type=id_type, reverse=reverse
+    )
+    shutil.rmtree(store, ignore_errors=True)
+    graph_store.ingest(schema, store, threads=threads, memory_bytes=memory)
+
+
 def ingest_once(
     source: str, store: str, *, warm_up: str, id_type: str, threads: int, memory: int, reverse: bool = False
 ) -> dict[str, Any]:
     """Ingest a file in a process that has its kernels loaded; returns the seconds, and bytes of memory at the peak."""
-
-    def run(file: str, to: str, budget: int) -> None:
-        schema = graph_store.Schema.from_edges(
-            file, edge_type=EDGE_TYPE, src="src", dst="dst", id_type=id_type, reverse=reverse
-        )
-        graph_store.ingest(schema, to, threads=threads, memory_bytes=budget)
-
+    settings: dict[str, Any] = {"id_type": id_type, "reverse": reverse, "threads": threads}
+    other = Path(store + "-warm-up")
     for budget in (WARM_UP_MEMORY, memory):
-        run(warm_up, store + "-warm-up", budget)
-        shutil.rmtree(store + "-warm-up")
+        make_store(Path(warm_up), other, memory=budget, **settings)
+    shutil.rmtree(other)
     shutil.rmtree(store, ignore_errors=True)
     os.sync()
     with MemoryWatch() as watch:
         start = time.perf_counter()
-        run(source, store, memory)
+        make_store(Path(source), Path(store), memory=memory, **settings)
         seconds = time.perf_counter() - start
     return {"seconds": seconds, "resident": watch.resident, "anonymous": watch.anonymous}
 
