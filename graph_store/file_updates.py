@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graph_store.batch import Batch, UpdateReport
 from graph_store.edge_type import EdgeType, EdgeTypeName
 from graph_store.errors import BadInput, GraphStoreError, UnknownEdgeType
 from graph_store.feature_type import FeatureType
@@ -17,7 +18,6 @@ from graph_store.readers import column_names, describe, describe_nodes, read_edg
 from graph_store.row_batch import EdgeBatch, NodeBatch
 from graph_store.schema import NodeType
 from graph_store.sources import EdgeSource, NodeSource
-from graph_store.writer import Batch, UpdateReport
 
 if TYPE_CHECKING:
     from graph_store.writer import GraphWriter
