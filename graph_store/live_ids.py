@@ -46,6 +46,7 @@ class LiveIds:
         self.is_string = isinstance(base, StringMap)
         self._runs, self._texts = _Runs(), dict[str, int]()
         self._dead = set(base.dead.tolist())
+        self._dead_array: np.ndarray | None = None  # sorted, made when it is asked for
         if base.dead.size:
             self.put(base.to_ids(base.dead), base.dead)
 
@@ -73,7 +74,10 @@ class LiveIds:
         """Return bool[n], whether each node is deleted."""
         if not self._dead:
             return np.zeros(nodes.size, bool)
-        return np.isin(nodes, np.fromiter(self._dead, np.int64, len(self._dead)))
+        if self._dead_array is None:
+            self._dead_array = np.sort(np.fromiter(self._dead, np.int64, len(self._dead)))
+        place = np.minimum(np.searchsorted(self._dead_array, nodes), self._dead_array.size - 1)
+        return self._dead_array[place] == nodes
 
     def follow(self, delta: NodeDelta) -> None:
         """Take up all that batches did to the nodes."""
@@ -84,6 +88,7 @@ class LiveIds:
 
     def mark(self, nodes: np.ndarray, *, dead: bool) -> None:
         """Note that nodes were deleted or came back."""
+        self._dead_array = None
         if dead:
             self._dead.update(nodes.tolist())
         else:
