@@ -47,7 +47,8 @@ class NodeDelta:
         Of each node that was deleted, when last: the number of the operation.
     alive : dict of int to bool
         Of each node that was deleted or came back, whether it is there in the end.
-    features : list of (int64[n] nodes, dict of str to array)
+    features : list of (int64[n] nodes, dict of str to array or None)
+        None where the nodes were deleted, and their features with them.
     """
 
     counts: np.ndarray
@@ -118,6 +119,8 @@ class Delta:
                 self.nodes[number].alive[node] = not deleted
                 if deleted:
                     self.nodes[number].deaths[node] = order
+            if deleted:
+                self.nodes[number].features.append((arrays["nodes"], None))
         elif operation.kind == update_batch.SET_NODES:
             self.nodes[number].features.append((arrays["nodes"], arrays))
         elif operation.kind == update_batch.SET_EDGES:

@@ -7,7 +7,7 @@ import numpy as np
 
 from graph_store.delta import NodeDelta
 from graph_store.feature_type import FeatureType
-from graph_store.features import Sections, concatenate, take
+from graph_store.features import Sections, concatenate, empty_sections, take
 from graph_store.ids import IdMap, dense_ranks
 from graph_store.ragged import starts_of, take_spans
 from graph_store.string_ids import StringMap
@@ -30,7 +30,10 @@ def build(
     """
     sections = _id_sections(ids, delta, before)
     for place, feature in enumerate(features):
-        changed = [(nodes, split_sections(arrays, place)) for nodes, arrays in delta.features]
+        changed = [
+            (nodes, empty_sections(feature, nodes.size) if arrays is None else split_sections(arrays, place))
+            for nodes, arrays in delta.features
+        ]
         known = split_sections(before, place)
         if known:
             changed.insert(0, (known["nodes"], known))

@@ -129,8 +129,12 @@ class GraphWriter:
         """Raise BadInput where an edge is there already, or twice in the batch."""
         from graph_store.store import GraphStore
 
-        if pending and any(each.kind != update_batch.NEW for each in pending):
-            raise BadInput(f"edges of {entry.name}: duplicates are errors, so each batch of it stands alone")
+        number = self.edge_type(entry.name)[0]
+        if any(each.kind == update_batch.DELETE_NODES or _is_of_edges(each, number) for each in pending):
+            raise BadInput(
+                f"edges of {entry.name}: duplicates are errors, so nothing earlier in the batch may change its edges; "
+                "commit that first"
+            )
         keys = np.stack([*nodes, np.zeros_like(nodes[0]) if rows.time is None else rows.time])
         if entry.undirected:
             keys[:2].sort(axis=0)
@@ -274,3 +278,8 @@ class GraphWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_of_edges(operation: Operation, number: int) -> bool:
+    kinds = (update_batch.ADD, update_batch.DELETE, update_batch.EXPIRE)
+    return operation.kind in kinds and operation.number == number
