@@ -189,13 +189,18 @@ def _say_updated(store: str, updates: "FileUpdates", seconds: float, *, as_json:
         return
     rate = report.rows / max(seconds, 1e-9)
     click.echo(
-        f"{store}: version {report.version}, {report.rows:,} rows in {updates.num_batches:,} commits, "
+        f"{store}: version {report.version}, {_counted(report.rows, 'row')} in "
+        f"{_counted(updates.num_batches, 'commit')}, "
         f"{seconds:.2f} s ({rate:,.0f} rows/s)"
     )
     for name, count in report.new_nodes.items():
         click.echo(f"new {name}: {count:,}")
     for name, count in report.dropped.items():
         click.echo(f"left out, {name.replace('_', ' ')}: {count:,}")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 @click.command()

@@ -1,6 +1,11 @@
 """The commands that change a store, as a shell sees them."""
 
+import os
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +16,7 @@ from graph_store import FeatureType, GraphWriter
 from tests.graph_store.empty_stores import edge_type, make_empty, node_type
 from tests.mpi_runner.shell import CLICKS, Shell, make_clicks
 
+ROOT = Path(__file__).parents[2]
 OF_CLICKS = ("--edge-type", "user:clicks:item", "--weight", "n")
 
 
@@ -67,7 +73,7 @@ def test_an_update_without_json_tells_counts_and_how_the_file_was_read(gossamer,
     (tmp_path / "new.csv").write_text("user_id,item_id,n\n7,75,1\n")
     status, out, err = gossamer("update", store, "--edges", "new.csv", *OF_CLICKS)
     assert status == 0
-    assert out.startswith("clicks.store: version 2, 1 rows in 1 commits, ")
+    assert out.startswith("clicks.store: version 2, 1 row in 1 commit, ")
     assert out.endswith("new item: 1\n")
     assert err == (
         "new.csv: read as columns separated by ',', a header, src = column 'user_id', dst = column 'item_id', "
@@ -296,6 +302,27 @@ def test_export_writes_files_that_make_the_store_again(gossamer, store, tmp_path
     gossamer.answer("export", store, "old", "--as-of", 1)
     gossamer.answer("ingest", "old/schema.toml", "old.store")
     assert neighbors(gossamer, "old.store", "user:clicks:item", "7") == [[70, 71]]
+
+
+def test_the_page_of_updates_works_as_it_is_written(tmp_path):
+    page = (ROOT / "docs" / "updates.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["", "", "python", "python", "", ""]
+    (tmp_path / "gossamer").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mpi_runner "$@"\n')
+    (tmp_path / "gossamer").chmod(0o755)
+    places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    said = []
+    for kind, block in blocks:
+        command = [sys.executable, "-W", "error", "-c", block] if kind else ["sh", "-ec", block]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **places}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert "4: 1 neighbours\n  13  1.0  104\n1: 2 neighbours\n" in said[0]
+    assert "5 8\n[10 14]\n" in said[2]
+    assert said[3].startswith("[10 11 12]\n")
+    assert "clicks.store: no fault\n" in said[4]
 
 
 @pytest.mark.parametrize(
