@@ -5,11 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import graph_store
 import models
+from graph_store import GraphWriter
 from models import LocalExchange, Model, ModelOptions, Trace
 from sparse_tables import LocalTable
 from tests.models import oracles
-from tests.models.planted import EDGE_TYPE, NUM_ITEMS, NUM_USERS, checkerboard
+from tests.models.planted import EDGE_TYPE, NUM_ITEMS, NUM_USERS, checkerboard, make_store
 from tests.models.thread_ranks import run_ranks
 
 
@@ -70,6 +72,28 @@ class ModelContract:
         truth = np.arange(NUM_USERS + 1), board.to_nodes("item", held_out)
         scored = models.evaluate(model, users, truth, ks=(1, 3), exchange=LocalExchange())
         assert scored["recall@1"] == pytest.approx(right.mean())
+
+    def test_a_store_that_was_updated_trains_and_no_deleted_item_is_recommended(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
+        clicks, held_out = checkerboard()
+        make_store(tmp_path, clicks[: len(clicks) // 2], reverse=True, num_shards=3).close()
+        with GraphWriter(tmp_path / "store") as writer:
+            writer.add_edges(EDGE_TYPE, np.arange(NUM_USERS), np.full(NUM_USERS, 999))
+            writer.add_edges(EDGE_TYPE, *clicks[len(clicks) // 2 :].T)
+            writer.delete_nodes("item", [999])
+        for folded in (False, True):
+            if folded:
+                with GraphWriter(tmp_path / "store") as writer:
+                    writer.fold()
+            with graph_store.open(tmp_path / "store", threads=1) as store:
+                model, _ = self.make(store, self.options())
+                self.train(model, self.epochs)
+                users = store.to_nodes("user", np.arange(NUM_USERS))
+                nodes, _ = models.recommend(model, users, 1)
+                assert (store.to_ids("item", nodes[:, 0]) == held_out).mean() >= 0.9
+                everything, _ = models.recommend(model, users, NUM_ITEMS + 2, exclude_seen=False)
+                assert (everything[:, -2:] == -1).all()
+                ids = store.to_ids("item", everything[:, :-2].ravel())
+                assert sorted(set(ids.tolist())) == list(range(NUM_ITEMS))
 
     def test_recommendations_may_include_what_was_seen(self, board) -> None:  # type: ignore[no-untyped-def]
         model, _ = self.make(board, self.options())
