@@ -15,7 +15,7 @@ from graph_store.batch import Batch, UpdateReport
 from graph_store.commit_log import CommitLog, read_batches
 from graph_store.delta import Delta
 from graph_store.errors import BadInput, GraphStoreError, StoreClosed, UnknownEdgeType, UnknownNodeType
-from graph_store.fold import fold, oldest_version, publish, recover
+from graph_store.fold import drop_generations, fold, oldest_version, publish, recover
 from graph_store.live_ids import LiveIds
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.update_batch import Operation, to_payload
@@ -231,27 +231,37 @@ class GraphWriter:
         if error is not None:
             raise GraphStoreError(f"{self.path}: a fold in the background failed: {error}") from error
 
-    def _fold(self) -> None:
+    def _fold(self, *, progress: bool = False) -> None:
         with self._mutex:
             version = self.version
             self._log.rotate()
-        manifest = fold(self.path, self.manifest, version, threads=self._threads)
+        manifest = fold(self.path, self.manifest, version, threads=self._threads, progress=progress)
         with self._mutex:
             self.manifest = manifest
             publish(self.path, manifest, keep=self._keep)
             self._log.drop(oldest_version(self.path))
 
-    def fold(self) -> int:
-        """Write a new generation of all that is committed, and return its version; does nothing where there is none.
+    def fold(self, *, progress: bool = False) -> int:
+        """Write a new generation of all that is committed, and return its version; none where nothing is to fold.
 
-        Batches may be committed meanwhile. Space of what was deleted is given back when no reader needs the old one.
+        Batches may be committed meanwhile. Space of what was deleted is given back when no reader needs the old one:
+        older generations that readers have closed by now go too.
+
+        Parameters
+        ----------
+        progress : bool
+            Show a bar on stderr.
         """
         if self._closed:
             raise StoreClosed(f"{self.path}: the writer was closed")
         self.wait()
         if self.version > self.manifest.version:
             self._logged_rows = 0
-            self._fold()
+            self._fold(progress=progress)
+        else:
+            with self._mutex:
+                drop_generations(self.path, self.manifest, keep=self._keep)
+                self._log.drop(oldest_version(self.path))
         return self.manifest.version
 
     def wait(self) -> None:

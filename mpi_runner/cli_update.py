@@ -279,7 +279,6 @@ def compact(store: str, keep: int, threads: int | None, progress: bool | None, a
 
     Example: gossamer compact clicks.store --keep 1
     """
-    from graph_store.fold import drop_generations
     from graph_store.info import bytes_by_part
     from graph_store.writer import GraphWriter
 
@@ -287,10 +286,8 @@ def compact(store: str, keep: int, threads: int | None, progress: bool | None, a
     with reported():
         with GraphWriter(store, threads=threads, fold_rows=0, keep=keep) as writer:
             before = sum(bytes_by_part(writer.path).values())
-            version = writer.fold()
+            version = writer.fold(progress=shown_progress(progress))
             generation = writer.manifest.generation
-            # Those that readers had open when they were folded.
-            drop_generations(writer.path, writer.manifest, keep=keep)
         after = sum(bytes_by_part(writer.path).values())
     seconds = clock.monotonic() - start
     if as_json:

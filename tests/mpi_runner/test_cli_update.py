@@ -279,6 +279,18 @@ def test_compact_folds_and_keeps_what_it_is_told_to(gossamer, store):
     assert "version 1 is not kept" in said
 
 
+def test_compact_removes_what_readers_have_closed_since(gossamer, store):
+    with graph_store.open(store), GraphWriter(store, fold_rows=0) as writer:
+        writer.delete_nodes("user", [7])
+        writer.fold()
+        assert [each["generation"] for each in gossamer.answer("info", store)["generations"]] == [1, 2]
+    found = gossamer.answer("compact", store)
+    assert found["bytes_after"] < found["bytes_before"]
+    assert [each["generation"] for each in gossamer.answer("info", store)["generations"]] == [2]
+    status, _, err = gossamer("compact", store, "--progress")
+    assert (status, err) == (0, "")
+
+
 def test_reshard_makes_the_same_store_in_other_shards(gossamer, store):
     found = gossamer.answer("reshard", store, "wide.store", "--shards", 9)
     assert (found["num_shards"], found["nodes"]) == (9, {"item": 3, "user": 3})
