@@ -47,13 +47,21 @@ check: $(VENV)/ready-dev
 	.venv-duckdb/bin/python -m pip --disable-pip-version-check install --quiet duckdb
 	@touch $@
 
+.venv-lmdb/ready:
+	$(PYTHON) -m venv .venv-lmdb
+	.venv-lmdb/bin/python -m pip --disable-pip-version-check install --quiet lmdb numpy pyarrow
+	@touch $@
+
 .venv-torch/ready:
 	$(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 numpy
 	@touch $@
 
-bench: $(VENV)/ready-run .venv-duckdb/ready .venv-torch/ready
-	for area in ingest sampling tables exchange; do $(BIN)/python -m benchmarks.$$area || exit 1; done
+# The graphs that the areas of the store share stay in build/graphs.
+bench: $(VENV)/ready-run .venv-duckdb/ready .venv-lmdb/ready .venv-torch/ready
+	for area in ingest store updates larger_than_memory sizing; do \
+		$(BIN)/python -m benchmarks.$$area --data build/graphs || exit 1; done
+	for area in sampling tables exchange; do $(BIN)/python -m benchmarks.$$area || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-duckdb .venv-torch build *.egg-info
+	rm -rf $(VENV) .venv-duckdb .venv-lmdb .venv-torch build *.egg-info

@@ -1,7 +1,9 @@
 """A process of our own that answers a benchmark as a peer does, and knows the memory it takes."""
 
+import contextlib
 import importlib
 import json
+import os
 import resource
 import sys
 import threading
@@ -59,6 +61,42 @@ class MemoryWatch:
         self._done.set()
         self._thread.join()
         self.resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+class DiskWatch:
+    """Adds up the files below a folder several times a second, as long as its `with` block lasts.
+
+    Attributes
+    ----------
+    bytes : int
+        At the highest.
+    """
+
+    def __init__(self, folder: Path, every: float = 0.1) -> None:
+        self._folder, self._every, self._done = folder, every, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.bytes = 0
+
+    def _look(self) -> None:
+        while True:
+            total = 0
+            for parent, _, names in os.walk(self._folder):
+                for name in names:
+                    with contextlib.suppress(OSError):  # removed meanwhile
+                        total += os.stat(os.path.join(parent, name)).st_size
+            self.bytes = max(self.bytes, total)
+            if self._done.wait(self._every):
+                return
+
+    def __enter__(self) -> "DiskWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
 
 
 class Child(Peer):
