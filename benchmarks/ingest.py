@@ -94,7 +94,7 @@ def _of_ranks(source: Path, warm_up: Path, folder: Path, memory: int) -> Cases:
 
     try:
         case(2, warm_up)()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         print(f"two processes: skipped: {error}", file=sys.stderr)
         return {}
     return {"gossamer, one process, 1 thread": case(1, source), "gossamer, two processes": case(2, source)}

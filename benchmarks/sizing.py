@@ -20,7 +20,6 @@ SHARD_COPY = 1.035  # a block in RocksDB against one in the arena: heads of hub 
 ID, INDEX_SLOT = 8, 16
 SHARD_FIXED = 110_000  # a shard: RocksDB's own files, its LOG and OPTIONS above all
 SPOOL_ROW = 16  # a row and direction that waits on disk during an ingest
-INGEST_ID = 45  # memory an id during an ingest
 
 # Seconds of one process on two cores (AMD EPYC, Zen 4), rows of an edge type with its reverse; see docs/sizing.md.
 SECONDS_FIXED = 1.0
@@ -138,7 +137,6 @@ def table(options: argparse.Namespace) -> list[dict[str, Any]]:
                 "arena, GB": arena / 1e9,
                 "shards, GB": parts["shards"] / 1e9,
                 "peak disk, GB": graph.peak_disk() / 1e9,
-                "ids at ingest, GB": INGEST_ID * graph.nodes / 1e9,
                 "hours, 2 cores": alone,
                 "machines": machines,
                 "hours, all": alone / (1 + EFFICIENCY * (workers - 1)),
