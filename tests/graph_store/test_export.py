@@ -142,7 +142,9 @@ def test_an_export_of_an_export_is_the_same_files(big, tmp_path):
         file.name for file in (tmp_path / "two").iterdir()
     )
     for file in (tmp_path / "one").glob("*.parquet"):
-        assert pq.read_table(file).equals(pq.read_table(tmp_path / "two" / file.name))
+        ours, theirs = pq.read_table(file), pq.read_table(tmp_path / "two" / file.name)
+        assert ours.schema == theirs.schema
+        assert str(ours.to_pylist()) == str(theirs.to_pylist())  # NaN is NaN
     assert (tmp_path / "one" / "schema.toml").read_text() == (tmp_path / "two" / "schema.toml").read_text()
 
 
