@@ -2,8 +2,8 @@
 
 `log/<first version>.log` holds records of ascending versions: magic (4 bytes), length of the payload (8), version (8),
 crc32 of the rest of the record (4), payload. A new file begins with each fold. `log/head` says how far the log is
-acknowledged: magic, crc32 of the rest, version, first version of the file, end within it. Whatever lies behind the
-head was being written when a process died: whole records count, a cut one does not.
+acknowledged: magic, crc32 of the rest, version, first version of the file, end within it. Once nobody writes any more,
+whole records behind the head count, since the head is not synced with each; a cut one does not, it was being written.
 """
 
 import contextlib
@@ -16,10 +16,12 @@ from zlib import crc32
 
 from graph_store.errors import CorruptBlock
 from graph_store.manifest import fsync_folder
+from graph_store.writer_lock import is_writing
 
 _RECORD = struct.Struct("<4sQQI")
 _HEAD = struct.Struct("<4sIQQQ")
 _MAGIC, _HEAD_MAGIC = b"GSLR", b"GSLH"
+_REMEDY = "`gossamer repair` keeps the batches before it"
 
 
 class Head(NamedTuple):
@@ -64,13 +66,79 @@ def read_head(store: Path) -> Head | None:
             magic, crc, version, segment, end = _HEAD.unpack(data)
             if magic == _HEAD_MAGIC and crc == crc32(data[8:]):
                 return Head(version, segment, end)
-    raise CorruptBlock(f"{path}: damaged; `gossamer repair` finds the newest version again")
+    raise CorruptBlock(f"{path}: damaged; `gossamer repair` writes it again")
 
 
 def newest_version(store: Path, base: int) -> int:
-    """Return the newest acknowledged version; `base`, that of the generation, where no later batch was committed."""
+    """Return the newest version; `base`, that of the generation, where no later batch was committed.
+
+    Raises
+    ------
+    CorruptBlock
+        The head is damaged, or what lies behind it.
+    """
+    head = _head_from(store, base)
+    if _ends_at(store, head) or is_writing(store):
+        return head.version
+    # Nobody writes any more: the head was left behind, at a loss of power for instance.
+    return _follow(store, head).version
+
+
+def _head_from(store: Path, base: int) -> Head:
     head = read_head(store)
-    return base if head is None else max(base, head.version)
+    return Head(base, base + 1, 0) if head is None or head.version <= base else head
+
+
+def _ends_at(store: Path, head: Head) -> bool:
+    """Say whether nothing was written behind a head."""
+    known = [first for first in segments(store) if first >= head.segment]
+    return all(_size(segment_file(store, first)) <= (head.end if first == head.segment else 0) for first in known)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, 0 where a fold has removed it meanwhile."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _follow(store: Path, head: Head) -> Head:
+    """Return the head of the last whole record behind one.
+
+    Raises
+    ------
+    CorruptBlock
+        The records that follow are not those of the next versions, or one is damaged and others come behind it.
+    """
+    for first in segments(store):
+        if first < head.segment:
+            continue
+        path = segment_file(store, first)
+        if first > head.segment:
+            if path.stat().st_size and first != head.version + 1:
+                raise CorruptBlock(f"{path}: begins with version {first}, {head.version + 1} is due; {_REMEDY}")
+            head = Head(head.version, first, 0)
+        for version, at, payload in _records(path, head.end):
+            if payload is None:
+                if _has_whole_record(path, at + 1):
+                    raise CorruptBlock(f"{path}: the record at byte {at} is damaged; {_REMEDY}")
+                return head
+            if version != head.version + 1:
+                raise CorruptBlock(f"{path}: version {version} found where {head.version + 1} is due; {_REMEDY}")
+            head = Head(version, first, at)
+    return head
+
+
+def _has_whole_record(path: Path, start: int) -> bool:
+    """Say whether a whole record begins anywhere from a byte on; records before one were whole when it was begun."""
+    data = path.read_bytes()
+    at = data.find(_MAGIC, start)
+    while at >= 0:
+        if any(payload is not None for _, _, payload in _records(path, at)):
+            return True
+        at = data.find(_MAGIC, at + 1)
+    return False
 
 
 def _write_head(store: Path, head: Head) -> None:
@@ -82,18 +150,18 @@ def _write_head(store: Path, head: Head) -> None:
         os.close(handle)
 
 
-def _records(path: Path, end: int | None) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield (version, end of the record, payload) of a log file; a payload of None is damage, and the last."""
+def _records(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes | None]]:
+    """Yield (version, end of the record, payload) of a log file; a payload of None is damage at `end`, and the last."""
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        limit, at = size if end is None else end, 0
-        while at < limit:
+        size, at = os.fstat(file.fileno()).st_size, start
+        file.seek(at)
+        while at < size:
             header = file.read(_RECORD.size)
             if len(header) < _RECORD.size:
                 yield 0, at, None
                 return
             magic, length, version, crc = _RECORD.unpack(header)
-            if magic != _MAGIC or length > limit - at - _RECORD.size:
+            if magic != _MAGIC or length > size - at - _RECORD.size:
                 yield 0, at, None
                 return
             payload = file.read(length)
@@ -105,62 +173,49 @@ def _records(path: Path, end: int | None) -> Iterator[tuple[int, int, bytes | No
 
 
 def read_batches(store: Path, after: int, until: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (version, payload) of the acknowledged batches of versions `after + 1 … until`, in order.
+    """Yield (version, payload) of the batches of versions `after + 1 … until`, in order; `until` was acknowledged.
 
     Raises
     ------
     CorruptBlock
         A record is damaged or missing.
     """
-    head = read_head(store)
-    if head is None or until <= after:
-        return
-    expected = after + 1
-    known = segments(store)
+    expected, known = after + 1, segments(store)
     for place, first in enumerate(known):
+        if expected > until:
+            return
         if place + 1 < len(known) and known[place + 1] <= expected:
             continue
         path = segment_file(store, first)
-        for version, at, payload in _records(path, head.end if first == head.segment else None):
+        for version, at, payload in _records(path):
             if payload is None:
                 raise CorruptBlock(
-                    f"{path}: the record at byte {at} is damaged, versions from {expected} on cannot be read; "
-                    "`gossamer repair` keeps those before it"
+                    f"{path}: the record at byte {at} is damaged, versions from {expected} on cannot be read; {_REMEDY}"
                 )
             if version < expected:
                 continue
             if version != expected:
-                raise CorruptBlock(f"{path}: version {version} found where {expected} is due")
+                raise CorruptBlock(f"{path}: version {version} found where {expected} is due; {_REMEDY}")
             yield version, payload
             expected += 1
             if version == until:
                 return
-    raise CorruptBlock(f"{log_folder(store)}: ends at version {expected - 1}, {until} was acknowledged")
+    if expected <= until:
+        raise CorruptBlock(f"{log_folder(store)}: ends at version {expected - 1}, {until} was acknowledged; {_REMEDY}")
 
 
 def faults_of_log(store: Path, base: int) -> list[str]:
     """Return what is wrong with the head and the records of a store's log, from version `base + 1` on."""
+    faults = []
     try:
-        head = read_head(store)
+        newest = newest_version(store, base)
+        if read_head(store) is None and newest > base:
+            faults.append(f"{log_folder(store) / 'head'}: missing; `gossamer repair` writes it again")
+        for _ in read_batches(store, base, newest):
+            pass
     except CorruptBlock as error:
-        return [str(error)]
-    try:
-        if head is not None:
-            for _ in read_batches(store, base, head.version):
-                pass
-        elif segments(store) and any(True for first in segments(store) for _ in _whole(store, first)):
-            return [f"{log_folder(store) / 'head'}: missing; `gossamer repair` finds the newest version again"]
-    except CorruptBlock as error:
-        return [str(error)]
-    return []
-
-
-def _whole(store: Path, first: int) -> Iterator[tuple[int, int]]:
-    """Yield (version, end) of the whole records of a log file."""
-    for version, at, payload in _records(segment_file(store, first), None):
-        if payload is None:
-            return
-        yield version, at
+        faults.append(str(error))
+    return faults
 
 
 class CommitLog:
@@ -177,28 +232,24 @@ class CommitLog:
 
     def __init__(self, store: Path, base: int) -> None:
         self._store = store
-        log_folder(store).mkdir(exist_ok=True)
-        head = read_head(store)
-        self._head = head if head is not None else Head(base, base + 1, 0)
-        known = segments(store)
-        if self._head.segment not in known and (head is None or self._head.version <= base):
-            # What the head points to was folded and removed.
-            self._head = Head(max(base, self._head.version), max(base, self._head.version) + 1, 0)
-        self._recover(known)
+        if not log_folder(store).exists():
+            log_folder(store).mkdir()
+            fsync_folder(store)
+        head = _head_from(store, base)
+        path = segment_file(store, head.segment)
+        size = path.stat().st_size if path.exists() else 0
+        if head.version > base and size < head.end:
+            raise CorruptBlock(
+                f"{path}: has {size} bytes of {head.end}, version {head.version} was acknowledged; {_REMEDY}"
+            )
+        self._head = _follow(store, head)
         self._file = open(segment_file(store, self._head.segment), "ab")
         self._file.truncate(self._head.end)
         _write_head(store, self._head)
+        # From here on it is only written over.
+        with open(log_folder(store) / "head", "rb") as file:
+            os.fsync(file.fileno())
         fsync_folder(log_folder(store))
-
-    def _recover(self, known: list[int]) -> None:
-        for first in [self._head.segment, *(later for later in known if later > self._head.segment)]:
-            if not segment_file(self._store, first).exists():
-                continue
-            for version, end in _whole(self._store, first):
-                if version == self._head.version + 1:
-                    self._head = Head(version, first, end)
-            if first > self._head.segment and self._head.version == first - 1:
-                self._head = Head(self._head.version, first, 0)
 
     @property
     def version(self) -> int:
@@ -221,21 +272,23 @@ class CommitLog:
             self._file.write(payload)
             self._file.flush()
             os.fdatasync(self._file.fileno())
+            head = Head(version, self._head.segment, self._head.end + _RECORD.size + len(payload))
+            _write_head(self._store, head)
         except BaseException:
             self._undo()
             raise
-        end = self._head.end + _RECORD.size + len(payload)
-        self._head = Head(version, self._head.segment, end)
-        _write_head(self._store, self._head)
+        self._head = head
         return version
 
     def _undo(self) -> None:
         """Cut off what was written of a batch that failed."""
-        path = Path(self._file.name)
+        path = segment_file(self._store, self._head.segment)
         with contextlib.suppress(OSError):
             self._file.close()
         os.truncate(path, self._head.end)
         self._file = open(path, "ab")
+        with contextlib.suppress(OSError):
+            _write_head(self._store, self._head)
 
     def rotate(self) -> None:
         """Begin a new file with the next version."""

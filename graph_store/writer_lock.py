@@ -12,6 +12,8 @@ from pathlib import Path
 
 from graph_store.errors import StoreBusy
 
+_TRIES = 5
+
 
 class WriterLock:
     """Held by the one process that may write to a store.
@@ -23,21 +25,46 @@ class WriterLock:
     """
 
     def __init__(self, store: Path) -> None:
-        path = store / "writer.lock"
+        path = _lock_file(store)
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not self._locked():
             holder = os.read(self._handle, 200).decode(errors="replace").strip() or "another process"
             os.close(self._handle)
-            raise StoreBusy(f"{store}: {holder} is writing to it; wait until it is done, or end it") from None
+            raise StoreBusy(f"{store}: {holder} is writing to it; wait until it is done, or end it")
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"process {os.getpid()} on {socket.gethostname()} since {since}".encode(), 0)
 
+    def _locked(self) -> bool:
+        for _ in range(_TRIES):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(0.01)  # a reader that asks `is_writing` holds it for an instant
+        return False
+
     def release(self) -> None:
         """Let another writer in."""
         os.close(self._handle)
+
+
+def _lock_file(store: Path) -> Path:
+    return store / "writer.lock"
+
+
+def is_writing(store: Path) -> bool:
+    """Say whether a process holds the lock of a store's writer."""
+    try:
+        handle = os.open(_lock_file(store), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 class Lease:
