@@ -38,7 +38,8 @@ def info(path: str | os.PathLike[str]) -> dict[str, Any]:
     manifest = newest_manifest(folder)
     parts = bytes_by_part(folder)
     node_types, edge_types = manifest.node_types, manifest.edge_types
-    features = {each.name: each.features for each in (*node_types, *edge_types) if each.features}
+    features = {entry.name: entry.features for entry in node_types}
+    features |= {entry.name: entry.features for entry in edge_types}
     return {
         "format": manifest.format,
         "uuid": manifest.uuid,
@@ -54,6 +55,7 @@ def info(path: str | os.PathLike[str]) -> dict[str, Any]:
         "features": {
             name: [{key: each.get(key) for key in _FEATURE_KEYS} for each in listed]
             for name, listed in features.items()
+            if listed
         },
         "time_units": {entry.name: entry.time_unit for entry in edge_types if entry.timed},
         "weighted": [entry.name for entry in edge_types if entry.weighted],
