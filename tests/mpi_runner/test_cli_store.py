@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import graph_store
 from graph_store import FeatureType, GraphWriter
 from tests.graph_store.empty_stores import edge_type, make_empty, node_type
 from tests.mpi_runner.shell import CLICKS, Shell, make_clicks
@@ -91,6 +92,28 @@ def test_every_flag_of_a_layout_reaches_the_reader(gossamer, tmp_path):
         {"id": "a", "degree": 1, "neighbors": ["b"], "weights": [0.5], "times": [5]},
         {"id": "b", "degree": 0, "neighbors": [], "weights": [], "times": []},
     ]
+
+
+def test_every_flag_of_an_edge_type_reaches_the_schema(gossamer, monkeypatch):
+    seen = []
+
+    def stop(schema, *_, **__):
+        seen.append(schema)
+        raise graph_store.BadInput("seen")
+
+    monkeypatch.setattr(graph_store, "ingest", stop)
+    layout = ("--member", "a.csv", "--relation", "r", "--weight", "w", "--time", "t", "--time-unit", "ms")
+    weights = ("--duplicates", "sum", "--bad-weights", "drop", "--negative-weights", "error")
+    rows = ("--self-loops", "drop", "--missing-nodes", "error", "--bad-rows", "aside", "--bad-rows-limit", 0)
+    ends = ("--id-type", "unsigned", "--reverse")
+    command = ("ingest", "--edges", "clicks.csv", "--edge-type", "user:*:item")
+    gossamer.refusal(*command, *layout, *weights, *rows, *ends, "s.store", status=1)
+    found = seen[0].edge_types["user:*:item"]
+    assert (found.sources[0].member, found.sources[0].relation) == ("a.csv", "r")
+    assert (found.time_unit, found.duplicates, found.self_loops, found.missing_nodes) == ("ms", "sum", "drop", "error")
+    assert (found.bad_weights, found.negative_weights) == ("drop", "error")
+    assert (found.bad_rows, found.bad_rows_limit, found.reverse) == ("aside", 0, True)
+    assert {each.id_type for each in seen[0].node_types.values()} == {"unsigned"}
 
 
 def test_no_header_takes_the_first_row_as_an_edge(gossamer, tmp_path):
