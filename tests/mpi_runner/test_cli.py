@@ -35,7 +35,21 @@ def test_wrong_use_is_one_line_and_status_2(gossamer, arguments: list[str], word
 def test_help_names_every_command(gossamer) -> None:
     done = gossamer("--help")
     assert done.returncode == 0
-    for command in ("ingest", "info", "verify", "query", "update", "changes", "compact", "reshard", "export", "train", "evaluate", "recommend", "demo"):
+    for command in (
+        "ingest",
+        "info",
+        "verify",
+        "query",
+        "update",
+        "changes",
+        "compact",
+        "reshard",
+        "export",
+        "train",
+        "evaluate",
+        "recommend",
+        "demo",
+    ):
         assert command in done.stdout
         assert "xample" in gossamer(command, "--help").stdout or command == "query"
 
