@@ -236,6 +236,8 @@ def gib(size: float) -> str:
 def _size(text: str) -> int:
     """Read `2GiB` or `512MiB`."""
     units = {"GiB": 1 << 30, "MiB": 1 << 20}
+    if text[-3:] not in units:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 2GiB or 512MiB")
     return int(float(text[:-3]) * units[text[-3:]])
 
 
