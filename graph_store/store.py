@@ -23,7 +23,9 @@ from graph_store.features import FeatureValues
 from graph_store.fold import manifest_of
 from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
 from graph_store.info import info as info
+from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
+from graph_store.ragged import starts_of, take_spans
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.view import View, view_at
 from graph_store.writer_lock import Lease
@@ -225,21 +227,21 @@ class GraphStore:
         entry = self._edge_type(edge_type)
         indptr, nodes, weights, times = self.adjacency(entry.name).lists(self.to_nodes(entry.src, ids), extras=True)
         found = self.to_ids(entry.dst, nodes)
-        rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        if times is None:
-            ranks = np.unique(found, return_inverse=True)[1] if found.dtype == object else found
-            order = np.lexsort((ranks, rows))
-        else:
-            order = np.arange(found.size)
-        if limit is not None:
-            place = np.arange(found.size) - indptr[:-1][rows]
-            order = order[place < limit]
-            indptr = np.concatenate([[0], np.cumsum(np.minimum(np.diff(indptr), limit))])
+        if times is None and found.dtype == object:
+            rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+            order = np.lexsort((np.unique(found, return_inverse=True)[1], rows))
+            found, weights = found[order], None if weights is None else weights[order]
+        elif times is None:
+            sort_lists(indptr, found, weights, threads=self._threads)
+        if limit is None:
+            return Neighbors(indptr, found, weights, times)
+        starts = starts_of(np.minimum(np.diff(indptr), limit))
+        places = take_spans(np.arange(found.size), indptr[:-1], starts)
         return Neighbors(
-            indptr,
-            found[order],
-            None if weights is None else weights[order],
-            None if times is None else times[order],
+            starts,
+            found[places],
+            None if weights is None else weights[places],
+            None if times is None else times[places],
         )
 
     def contains(self, src: Any, dst: Any, edge_type: str | None = None) -> np.ndarray:
