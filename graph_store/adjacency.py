@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from graph_store.block_check import BlockCheck
 from graph_store.blocks import (
     DEGREE_MASK,
     DELTA_BITS,
@@ -136,6 +137,10 @@ def _lists(words, words32, directory, group_base, nodes, indptr, out, columns, s
     weights, times, edge_ids = columns
     floats = words32.view(np.float32)
     for i in range(start, stop):
+        if (i - start) % LOOK_AHEAD == 0:  # degrees were read just before: directory and blocks are near
+            for j in range(i, min(i + LOOK_AHEAD, stop)):
+                entry = entry_of(nodes[j], directory, group_base)
+                prefetch(words, locate(words, words32, entry, node_mark(nodes[j], entry, group_base))[1] >> 6)
         entry = entry_of(nodes[i], directory, group_base)
         degree, bit, bits, first = locate(words, words32, entry, node_mark(nodes[i], entry, group_base))
         weight, time_bit, time_bits, base, id_bit, id_bits, id_base = 0, 0, 0, 0, 0, 0, 0
@@ -242,6 +247,7 @@ class Adjacency:
         timed: bool,
         threads: int | None,
         numbered: bool = False,
+        check: BlockCheck | None = None,
     ) -> None:
         self.words = sections["words"]
         self.words32 = self.words.view(np.uint32)
@@ -252,7 +258,7 @@ class Adjacency:
         self.counts = sections["counts"]
         self.num_edges = int(sections["num_edges"][0])
         self.weighted, self.timed, self.numbered = weighted, timed, numbered
-        self._threads = threads
+        self._threads, self._check = threads, check
 
     @property
     def threads(self) -> int | None:
@@ -264,12 +270,40 @@ class Adjacency:
         """`words`, `words32`, `directory` and `group_base`, as the kernels take them."""
         return self.words, self.words32, self.directory, self.group_base
 
+    def check_blocks(self, nodes: np.ndarray | None = None, *, sweep: bool = False) -> None:
+        """Compare the blocks of source nodes, int64[n], or of all, with their checksums, each once.
+
+        With `sweep` a few others are checked as well, so that after many calls there are none left.
+
+        Raises
+        ------
+        CorruptBlock
+            One is damaged.
+        """
+        if self._check is None:
+            return
+        if nodes is None:
+            self._check.all(self._threads)
+        else:
+            self._check.nodes(nodes, self.directory, self.group_base, sweep=sweep)
+
     def check_nodes(self, nodes: np.ndarray) -> np.ndarray:
-        """Return nodes as int64[n]; TypeError if they are no integers, ValueError naming one that is no source node."""
+        """Return nodes as int64[n] and check their blocks.
+
+        Raises
+        ------
+        TypeError
+            They are no integers.
+        ValueError
+            One is no source node; the message names it.
+        CorruptBlock
+            A block of one is damaged.
+        """
         nodes = int64_array(nodes, "nodes")
         bad = int(_first_bad_node(nodes, self.counts))
         if bad >= 0:
             raise ValueError(f"node {nodes[bad]} at position {bad} is no source node of this edge type")
+        self.check_blocks(nodes)
         return nodes
 
     def degrees(self, nodes: np.ndarray) -> np.ndarray:
@@ -343,6 +377,9 @@ class Adjacency:
         positions = int64_array(positions, "edge positions")
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_edges):
             raise ValueError(f"edge positions must be in 0 … {self.num_edges - 1}")
+        if self._check is not None and not self._check.complete:
+            table = self._blocks.reshape(-1, 3)
+            self._check.words(table[np.searchsorted(table[:, 1], positions, side="right") - 1, 0])
         sources, targets = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)
         run_ranges(
             lambda start, stop: _edges_at(

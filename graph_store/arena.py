@@ -1,8 +1,9 @@
 """The arena: checksummed files of flat arrays that every process of a machine maps read-only.
 
-A file is a row of sections, each an array that starts at a multiple of 4096 bytes, behind them a JSON table of their
-names, types, shapes, offsets and crc32s, and at the very end 24 bytes: the table's length, its crc32 and a magic. The
-file is written beside its place, fsynced and renamed, so that it is there whole or not at all.
+A file is a row of sections, each an array that starts at a multiple of 4096 bytes; behind them the crc32 of each 64 KiB
+of each section (uint32); then a JSON table of the sections' names, types, lengths, offsets, where their crc32s are and
+the crc32 of those; at the very end 24 bytes: the table's length, its crc32 and a magic. The file is written beside its
+place, fsynced and renamed, so that it is there whole or not at all.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import struct
 import threading
 import weakref
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,12 +23,15 @@ from typing import Any
 import numpy as np
 
 from graph_store.errors import CorruptBlock
+from graph_store.section_check import PART_BYTES, SectionCheck
 
-MAGIC = b"GSARENA1"
+MAGIC = b"GSARENA2"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGN = 4096
 _HUGE = 2 << 20
 _MAP_FIXED = 0x10
+# Larger sections may be checked as they are read.
+CHECKED_AT_ONCE = 1 << 20
 
 
 class ArenaWriter:
@@ -39,13 +44,15 @@ class ArenaWriter:
         self._file = open(self._beside, "wb")
         self._sections: dict[str, dict[str, Any]] = {}
         self._open: dict[str, Any] | None = None
+        # Of each section the crc32s of its parts, the last one of what there is yet.
+        self._sums: dict[str, list[int]] = {}
 
     def begin(self, name: str, dtype: Any) -> None:
         """Start a section of one dimension that `append` fills."""
-        self._end()
         self._file.write(b"\0" * (-self._file.tell() % _ALIGN))
-        self._open = {"dtype": np.dtype(dtype).str, "offset": self._file.tell(), "length": 0, "crc": 0}
+        self._open = {"dtype": np.dtype(dtype).str, "offset": self._file.tell(), "length": 0}
         self._sections[name] = self._open
+        self._open_sums = self._sums[name] = []
 
     def append(self, array: np.ndarray) -> None:
         """Add an array's items to the open section."""
@@ -53,7 +60,14 @@ class ArenaWriter:
         array = np.ascontiguousarray(array, dtype=self._open["dtype"])
         view = memoryview(array).cast("B") if array.size else memoryview(b"")
         self._file.write(view)
-        self._open["crc"] = zlib.crc32(view, self._open["crc"])
+        at, size = 0, self._open["length"] * array.itemsize
+        while at < len(view):
+            inside = (size + at) % PART_BYTES
+            part = view[at : at + PART_BYTES - inside]
+            if inside == 0:
+                self._open_sums.append(0)
+            self._open_sums[-1] = zlib.crc32(part, self._open_sums[-1])
+            at += len(part)
         self._open["length"] += array.size
 
     def add(self, name: str, array: np.ndarray) -> None:
@@ -61,8 +75,12 @@ class ArenaWriter:
         self.begin(name, array.dtype)
         self.append(array)
 
-    def _end(self) -> None:
-        self._open = None
+    def _write_sums(self) -> None:
+        self._file.write(b"\0" * (-self._file.tell() % 4))
+        for name, sums in self._sums.items():
+            data = np.array(sums, np.uint32).tobytes()
+            self._sections[name] |= {"sums": [self._file.tell(), len(sums)], "crc": zlib.crc32(data)}
+            self._file.write(data)
 
     def __enter__(self) -> "ArenaWriter":
         return self
@@ -74,7 +92,7 @@ class ArenaWriter:
             self._file.close()
             self._beside.unlink(missing_ok=True)
             return
-        self._end()
+        self._write_sums()
         table = json.dumps(self._sections).encode()
         self._file.write(table)
         self._file.write(_TAIL.pack(len(table), zlib.crc32(table), MAGIC))
@@ -85,7 +103,15 @@ class ArenaWriter:
 
 
 class ArenaFile:
-    """A mapped arena file; `sections[name]` are read-only arrays that live as long as they are referred to."""
+    """A mapped arena file.
+
+    Attributes
+    ----------
+    sections : dict of str to np.ndarray
+        Read-only; they live as long as they are referred to.
+    checks : dict of str to SectionCheck
+        What compares each section with its checksums; small sections are checked when the file is opened.
+    """
 
     def __init__(self, path: Path, *, keep_open: bool = False) -> None:
         self.path = path
@@ -110,14 +136,29 @@ class ArenaFile:
             for name, entry in self.table.items()
         }
         self.num_bytes = size
+        self.checks: dict[str, SectionCheck] = {}
+        for name, entry in self.table.items():
+            offset, count = entry["sums"]
+            sums = np.frombuffer(mapped, np.uint32, count, offset)
+            if zlib.crc32(sums.tobytes()) != entry["crc"]:
+                raise CorruptBlock(f"{path}: the checksums of section {name!r} are damaged; delete it, it is rebuilt")
+            self.checks[name] = SectionCheck(path, name, self.sections[name], sums)
+
+    def check(self, *, larger: Collection[str] = ()) -> None:
+        """Check all sections but those named that are larger than 1 MiB.
+
+        Raises
+        ------
+        CorruptBlock
+            One is damaged.
+        """
+        for name, section in self.sections.items():
+            if name not in larger or section.nbytes <= CHECKED_AT_ONCE:
+                self.checks[name].all()
 
     def damaged_sections(self) -> list[str]:
-        """Read everything and return the names of the sections whose crc32 is wrong."""
-        return [
-            name
-            for name, section in self.sections.items()
-            if zlib.crc32(memoryview(section).cast("B") if section.size else b"") != self.table[name]["crc"]
-        ]
+        """Read everything and return the names of the sections that are damaged."""
+        return [name for name, check in self.checks.items() if check.damaged()]
 
 
 def behind_in_words(words: np.ndarray) -> int:

@@ -2,8 +2,9 @@
 
 A piece holds some consecutive rows. Rows of nodes lie in the node's shard, counted by local id; rows of edges are cut
 in pieces by edge id, piece number p in shard p % num_shards. Keys of `feat`: "n" or "e", type (2 bytes), feature (2),
-first row (8). The body is of 64-bit words: `present`, a byte a row; then the values, or the lengths (int64) of the rows'
-lists and the values. Dictionaries of categories are pieces of `meta` in shard 0: "w", then the key as above, first row 0.
+first row (8). The body is of 64-bit words: `present`, a byte a row; then the values, or the lengths (int64) of the
+rows' lists and the values. Dictionaries of categories are pieces of `meta` in shard 0: "w", then the key as above,
+first row 0.
 """
 
 import struct
@@ -17,6 +18,7 @@ from graph_store.errors import CorruptBlock
 from graph_store.feature_type import FeatureType
 from graph_store.features import Sections, is_ragged, value_type, width
 from graph_store.manifest import StoredEdgeType, StoredNodeType
+from graph_store.section_check import SectionCheck
 from graph_store.shard import open_piece, seal_piece
 
 _KEY = struct.Struct(">cHHQ")
@@ -128,14 +130,16 @@ def write_tables(path: Path, tables: Sequence[Mapping[str, np.ndarray]]) -> None
                     writer.append(section[low : low + (1 << 22)])
 
 
-def read_tables(path: Path, count: int) -> list[Sections]:
-    """Map the arena file of `count` features."""
-    sections = ArenaFile(path).sections
+def read_tables(path: Path, count: int) -> tuple[list[Sections], list[dict[str, SectionCheck]]]:
+    """Map the arena file of `count` features; returns their tables, and what checks their sections."""
+    file = ArenaFile(path)
+    file.check(larger=[name for name in file.sections if name.endswith((".present", ".values", ".starts"))])
     tables: list[Sections] = [{} for _ in range(count)]
-    for name, section in sections.items():
+    checks: list[dict[str, SectionCheck]] = [{} for _ in range(count)]
+    for name, section in file.sections.items():
         place, _, part = name.partition(".")
-        tables[int(place)][part] = section
-    return tables
+        tables[int(place)][part], checks[int(place)][part] = section, file.checks[name]
+    return tables, checks
 
 
 def records_of_shard(

@@ -6,8 +6,18 @@ import numpy as np
 
 from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
-from graph_store.features import FeatureValues, Sections, concatenate, empty_sections, take, values_of
+from graph_store.features import (
+    FeatureValues,
+    Sections,
+    concatenate,
+    empty_sections,
+    is_ragged,
+    take,
+    values_of,
+    width,
+)
 from graph_store.schema import nearest
+from graph_store.section_check import SectionCheck
 
 
 class FeatureTables:
@@ -24,6 +34,8 @@ class FeatureTables:
         Gives the row in the base of each node or edge id, int64[n]; -1 where the base has none.
     changed : dict of int to dict, optional
         By the feature's place: sections with a row for each of the ascending `nodes` that changed.
+    checks : sequence of dict, optional
+        Of each feature what checks its sections in the base as they are read.
     """
 
     def __init__(
@@ -33,8 +45,10 @@ class FeatureTables:
         tables: Sequence[Mapping[str, np.ndarray]],
         rows_of: Callable[[np.ndarray], np.ndarray],
         changed: Mapping[int, Mapping[str, np.ndarray]] | None = None,
+        checks: Sequence[Mapping[str, SectionCheck]] = (),
     ) -> None:
         self.owner, self.features, self.tables = owner, list(features), list(tables)
+        self._checks = checks
         self._rows_of, self.changed = rows_of, dict(changed or {})
 
     @property
@@ -49,10 +63,17 @@ class FeatureTables:
         return self.names.index(name)
 
     def sections(self, name: str, keys: np.ndarray) -> Sections:
-        """Return the table of some nodes or edge ids, int64[n], in the order asked."""
+        """Return the table of some nodes or edge ids, int64[n], in the order asked.
+
+        Raises
+        ------
+        CorruptBlock
+            What is read is damaged.
+        """
         place = self.place(name)
-        feature = self.features[place]
-        table = take(feature, self.tables[place], self._rows_of(keys))
+        feature, base_rows = self.features[place], self._rows_of(keys)
+        self._check(place, base_rows)
+        table = take(feature, self.tables[place], base_rows)
         changed = self.changed.get(place)
         if changed is None or changed["nodes"].size == 0:
             return table
@@ -66,6 +87,19 @@ class FeatureTables:
         rows[hit] = keys.size + np.arange(np.count_nonzero(hit))
         return take(feature, both, rows)
 
+    def _check(self, place: int, rows: np.ndarray) -> None:
+        checks = self._checks[place] if self._checks else {}
+        if all(check.complete for check in checks.values()):
+            return
+        feature, table = self.features[place], self.tables[place]
+        rows = rows[rows >= 0]
+        checks["present"].items(rows, rows + 1)
+        if is_ragged(feature):
+            checks["starts"].items(rows, rows + 2)
+            checks["values"].items(table["starts"][rows], table["starts"][rows + 1])
+        else:
+            checks["values"].items(rows * width(feature), (rows + 1) * width(feature))
+
     def values(self, name: str, keys: np.ndarray) -> FeatureValues:
         """Return the values of some nodes or edge ids."""
         return values_of(self.features[self.place(name)], self.sections(name, keys))
@@ -74,7 +108,7 @@ class FeatureTables:
         self, rows_of: Callable[[np.ndarray], np.ndarray], changed: Mapping[int, Mapping[str, np.ndarray]]
     ) -> "FeatureTables":
         """Return the same tables with later changes."""
-        return FeatureTables(self.owner, self.features, self.tables, rows_of, changed)
+        return FeatureTables(self.owner, self.features, self.tables, rows_of, changed, self._checks)
 
 
 def no_tables(features: Sequence[FeatureType]) -> list[Sections]:

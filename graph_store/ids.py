@@ -18,8 +18,11 @@ import numpy as np
 
 from graph_store.errors import UnknownId
 from graph_store.kernels import kernel, mix64, prefetch, run_ranges
+from graph_store.section_check import PART_BYTES, SectionCheck
 
 LOOK_AHEAD = 64
+# Sections of the arena that are compared with their checksums as they are read, where they are large.
+CHECKED_LATER = ("direct", "index", "ids", "offsets")
 # A table by value is used where ids fill at least a quarter of their range.
 DIRECT_SPREAD = 4
 
@@ -83,6 +86,23 @@ def find_nodes(ids, at, size, direct, low, index, out, to):
                 break
             slot += 1
         out[to + i] = node
+
+
+@kernel
+def _unchecked_slots(keys, index, done, found):
+    """List words of the index that a search for keys reads before they were checked; returns how many."""
+    shift, per_part, count = home_shift(index), PART_BYTES // 8, 0
+    for i in range(keys.size):
+        slot = np.int64(index_hash(keys[i]) >> shift)
+        # The search for a string goes on past an equal hash, as far as here.
+        while done[2 * slot // per_part] and index[2 * slot + 1]:
+            slot += 1
+        if not done[2 * slot // per_part]:
+            if count == found.size:
+                return count
+            found[count] = 2 * slot
+            count += 1
+    return count
 
 
 @kernel
@@ -218,8 +238,15 @@ class IdMap:
         Deleted nodes, ascending; their ids are kept, to be given the same node when they come back.
     """
 
-    def __init__(self, name: str, sections: Mapping[str, np.ndarray], id_type: str = "integer") -> None:
+    def __init__(
+        self,
+        name: str,
+        sections: Mapping[str, np.ndarray],
+        id_type: str = "integer",
+        checks: Mapping[str, SectionCheck] | None = None,
+    ) -> None:
         self.name, self.id_type = name, id_type
+        self._checks = dict(checks or {})
         self.sections = dict(sections)
         self.base = sections["base"]
         self.direct, self.index = sections["direct"], sections["index"]
@@ -273,6 +300,7 @@ class IdMap:
     def find(self, ids: Any, *, threads: int | None = None) -> np.ndarray:
         """Return int64[n], the node of each id, -1 for one that is no node."""
         ids = self._checked(ids)
+        self._check_found(ids)
         nodes = np.empty(ids.size, np.int64)
         run_ranges(
             lambda start, stop: find_range(ids, self.direct, self.low, self.index, nodes, start, stop),
@@ -280,6 +308,28 @@ class IdMap:
             threads=threads,
         )
         return nodes
+
+    @property
+    def _is_checked(self) -> bool:
+        return all(check.complete for check in self._checks.values())
+
+    def check_all(self) -> None:
+        """Compare everything with its checksums; CorruptBlock where it is damaged."""
+        for check in self._checks.values():
+            check.all()
+
+    def _check_found(self, keys: np.ndarray) -> None:
+        """Compare what a search for keys reads with its checksums."""
+        if self._is_checked:
+            return
+        if self.direct.size:
+            places = keys.view(np.uint64) - np.uint64(self.low & (1 << 64) - 1)
+            places = places[places < np.uint64(self.direct.size)].astype(np.int64)
+            self._checks["direct"].items(places, places + 1)
+            return
+        check, found = self._checks["index"], np.empty(1 << 10, np.int64)
+        while count := _unchecked_slots(keys, self.index, check.done, found):
+            check.items(found[:count], found[:count] + 1)
 
     def _checked(self, ids: Any) -> np.ndarray:
         """Return int64[n], the ids as they are kept."""
@@ -319,7 +369,10 @@ class IdMap:
         ValueError
             A number that is no node.
         """
-        found = self.originals[dense_ranks(nodes, self.base)]
+        ranks = dense_ranks(nodes, self.base)
+        if not self._is_checked:
+            self._checks["ids"].items(ranks, ranks + 1)
+        found = self.originals[ranks]
         return found.view(np.uint64) if self.id_type == "unsigned" else found
 
 

@@ -287,6 +287,7 @@ def _mark(words: np.ndarray, at: int, place: int) -> np.uint32:
 
 
 def _block_table(change, words, behind, directory, group_base):
+    change.adjacency.check_blocks()
     blocks = np.empty((directory.size, 3), np.int64)
     shard_starts = np.zeros(group_base.size, np.int64)
     count, num_edges = _runs(change.adjacency.words, behind, words, directory, group_base, blocks, shard_starts)

@@ -79,7 +79,7 @@ def _id_sections(ids: IdMap, delta: NodeDelta, before: Mapping[str, np.ndarray])
         known = np.concatenate([pool, np.frombuffer(b"".join(texts), np.uint8)])
         return sections | {"starts": starts_of(sizes), "bytes": known}
     given = np.concatenate([before["ids"][:came] if before else _NONE, *delta.ids, _NONE])
-    return sections | {"ids": np.concatenate([given[order], ids.originals[dense_ranks(back, ids.base)]])}
+    return sections | {"ids": np.concatenate([given[order], ids.to_ids(back).view(np.int64)])}
 
 
 def _joined_strings(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -147,6 +147,7 @@ class OverlayIds(IdMap):
     def materialised(self) -> IdMap:
         """Return a map of its own, all ids in dense order."""
         base, extra = self._base, self._extra
+        base.check_all()
         added = np.diff(self._new_base)
         # By turns the old ids of a shard and its new ones.
         firsts = np.stack([base.base[:-1], self._new_base[:-1] + base.count], axis=1).ravel()

@@ -21,7 +21,7 @@ from graph_store.blocks import (
 from graph_store.errors import CorruptBlock, GraphStoreError
 from graph_store.feature_records import EDGES, NODES, feature_file, tables_from_shards, write_tables
 from graph_store.features import Sections
-from graph_store.ids import IdMap
+from graph_store.ids import CHECKED_LATER, IdMap
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.shard import Shard, open_piece, seal_piece
 from graph_store.string_ids import StringMap
@@ -86,6 +86,7 @@ def write_edges(path: Path, base: np.ndarray, pieces: Iterable[tuple[int, Encode
 
 def write_nodes(path: Path, ids: IdMap) -> None:
     """Write a node type's arena file."""
+    ids.check_all()
     with ArenaWriter(path) as writer:
         for name, section in ids.sections.items():
             writer.add(name, section)
@@ -93,10 +94,11 @@ def write_nodes(path: Path, ids: IdMap) -> None:
 
 def read_nodes(path: Path, name: str, id_type: str) -> IdMap:
     """Map a node type's arena file."""
-    sections = ArenaFile(path).sections
-    ids = StringMap(name, sections) if id_type == "string" else IdMap(name, sections)
-    ids.id_type = id_type
-    return ids
+    file = ArenaFile(path)
+    file.check(larger=CHECKED_LATER)
+    if id_type == "string":
+        return StringMap(name, file.sections, file.checks)
+    return IdMap(name, file.sections, id_type, file.checks)
 
 
 def id_pieces(ids: IdMap, shard: int) -> list[tuple[int, bytes]]:

@@ -133,6 +133,7 @@ def draw_neighbors(
     adjacency: Adjacency, nodes: np.ndarray, fanout: int, *, seed: int, step: int, hop: int, threads: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Do as `sample_neighbors` with nodes that are known to be source nodes."""
+    adjacency.check_blocks(nodes, sweep=True)
     key = key_of(seed, step, NEIGHBORS, hop)
     fanout = min(fanout, 1 << 62)  # more is the same, and has to fit the kernel's int64
 

@@ -71,13 +71,14 @@ class GraphStore:
         self._threads = threads
         self._closed = False
         self._lease: Lease | None = None
+        self._known: View | None = None
         self._take(as_of)
 
     def _take(self, as_of: int | None) -> None:
         view, lease = self._pin(as_of)
         if self._lease is not None:
             self._lease.release()
-        self.view, self._lease = view, lease
+        self.view, self._known, self._lease = view, view, lease
         manifest = view.manifest
         self.uuid, self.version, self.num_shards = manifest.uuid, manifest.version, manifest.num_shards
         self.node_types: dict[str, StoredNodeType] = {entry.name: entry for entry in manifest.node_types}
@@ -92,7 +93,7 @@ class GraphStore:
             version = self._version(newest, as_of)
             lease = Lease(self.path, manifest.generation)
             try:
-                view = view_at(manifest, self.path, version, threads=self._threads)
+                view = view_at(manifest, self.path, version, threads=self._threads, known=self._known)
             except (GraphStoreError, OSError) as failure:
                 error = failure
             later = Manifest.load(self.path)
@@ -138,7 +139,7 @@ class GraphStore:
         if self._closed:
             return
         self._closed = True
-        self.view = View(self.view.manifest)
+        self.view, self._known = View(self.view.manifest), None
         self._ids, self._adjacencies = {}, {}
         if self._lease is not None:
             self._lease.release()

@@ -17,6 +17,7 @@ from graph_store.ids import (
     shards_of,
 )
 from graph_store.kernels import kernel, mix64, run_ranges
+from graph_store.section_check import SectionCheck
 
 ALL_BITS = (1 << 64) - 1
 _SEED = np.uint64(0x2545F4914F6CDD1D)
@@ -123,6 +124,22 @@ def _find_strings(offsets, data, hashes, index, base, pool, pool_offsets, out):
             slot += 1
 
 
+@kernel
+def _ranks_of_hashes(hashes, index, base, out):
+    """List the dense ranks of the strings that have one of some hashes, as many as `out` takes; returns how many."""
+    shift, num_shards, count = home_shift(index), base.size - 1, 0
+    for i in range(hashes.size):
+        slot = np.int64(index_hash(hashes[i]) >> shift)
+        while index[2 * slot + 1]:
+            if index[2 * slot] == hashes[i]:
+                if count < out.size:
+                    node = index[2 * slot + 1] - 1
+                    out[count] = base[node % num_shards] + node // num_shards
+                count += 1
+            slot += 1
+    return count
+
+
 def string_buffers(strings: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return int64[n + 1] offsets and uint8[m] UTF-8 bytes of an Arrow string array or a sequence of str.
 
@@ -166,8 +183,10 @@ def _gather(pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offset
 class StringMap(IdMap):
     """The string ids of one node type; `ids` and `offsets` hold their UTF-8 bytes in dense order."""
 
-    def __init__(self, name: str, sections: Mapping[str, np.ndarray]) -> None:
-        super().__init__(name, sections, "string")
+    def __init__(
+        self, name: str, sections: Mapping[str, np.ndarray], checks: Mapping[str, SectionCheck] | None = None
+    ) -> None:
+        super().__init__(name, sections, "string", checks)
         self.offsets = sections["offsets"]
         self._mask = np.uint64(sections["hash_mask"][0])
 
@@ -212,10 +231,16 @@ class StringMap(IdMap):
             raise TypeError(f"ids of {self.name} must be a sequence of strings, got one string {ids!r}")
         offsets, data = string_buffers(ids, self.name)
         out = np.empty(offsets.size - 1, np.int64)
+        hashes = _hashes(offsets, data, self._mask)
+        if not self._is_checked:
+            self._check_found(hashes)
+            ranks = np.empty(_ranks_of_hashes(hashes, self.index, self.base, np.empty(0, np.int64)), np.int64)
+            _ranks_of_hashes(hashes, self.index, self.base, ranks)
+            self._check_strings(ranks)
         _find_strings(
             offsets,
             data,
-            _hashes(offsets, data, self._mask),
+            hashes,
             self.index,
             self.base,
             self.originals,
@@ -224,9 +249,16 @@ class StringMap(IdMap):
         )
         return out
 
+    def _check_strings(self, ranks: np.ndarray) -> None:
+        """Compare the strings of dense ranks with their checksums."""
+        if not self._is_checked:
+            self._checks["offsets"].items(ranks, ranks + 2)
+            self._checks["ids"].items(self.offsets[ranks], self.offsets[ranks + 1])
+
     def to_ids(self, nodes: Any) -> np.ndarray:
         """Return the original string of each node, object[n]."""
         ranks = dense_ranks(nodes, self.base)
+        self._check_strings(ranks)
         starts, stops = self.offsets[ranks], self.offsets[ranks + 1]
         data = self.originals
         out = np.empty(ranks.size, object)

@@ -11,13 +11,14 @@ import numpy as np
 from graph_store import overlay_edges, overlay_nodes
 from graph_store.adjacency import Adjacency
 from graph_store.arena import ArenaFile, ArenaWriter, behind_in_words, mapped_together
+from graph_store.block_check import BlockCheck
 from graph_store.commit_log import read_batches
 from graph_store.delta import Delta, EdgeDelta
 from graph_store.errors import CorruptBlock
 from graph_store.feature_records import EDGES, NODES, feature_file, read_tables
 from graph_store.feature_table import FeatureTables
 from graph_store.ids import IdMap
-from graph_store.manifest import Manifest, StoredEdgeType
+from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.overlay_nodes import OverlayIds, split_sections
 from graph_store.resident import arena_folder, edge_file, node_file, read_nodes, rebuild
 
@@ -38,8 +39,12 @@ class View:
     ids : dict of str to IdMap
     adjacencies : dict of str to Adjacency
     node_features, edge_features : dict of str to FeatureTables
+    checks : dict of str to BlockCheck
+        What compares the base's blocks of each edge type with their checksums.
     overlay : ArenaFile or None
         Of a version later than the base's.
+    base : View or None
+        What the overlay lies on.
     """
 
     manifest: Manifest
@@ -48,7 +53,9 @@ class View:
     adjacencies: dict[str, Adjacency] = field(default_factory=dict)
     node_features: dict[str, FeatureTables] = field(default_factory=dict)
     edge_features: dict[str, FeatureTables] = field(default_factory=dict)
+    checks: dict[str, BlockCheck] = field(default_factory=dict)
     overlay: ArenaFile | None = None
+    base: "View | None" = None
 
 
 def base_view(manifest: Manifest, store: Path, *, threads: int | None) -> View:
@@ -64,25 +71,28 @@ def base_view(manifest: Manifest, store: Path, *, threads: int | None) -> View:
     for number, node_type in enumerate(manifest.node_types):
         ids = read_nodes(node_file(store, generation, number), node_type.name, node_type.id_type)
         view.ids[node_type.name] = ids
-        features = node_type.feature_types
-        tables = read_tables(feature_file(store, generation, NODES, number), len(features)) if features else []
-        view.node_features[node_type.name] = FeatureTables(node_type.name, features, tables, _node_rows(ids.base))
+        view.node_features[node_type.name] = _tables(
+            node_type, feature_file(store, generation, NODES, number), _node_rows(ids.base)
+        )
     for number, edge_type in enumerate(manifest.edge_types):
         file = ArenaFile(edge_file(store, generation, number))
+        file.check(larger=("words",))
         _check_entries(file.path, file.sections, edge_type)
         view.files[edge_type.name] = file
-        view.adjacencies[edge_type.name] = _adjacency(file.sections, edge_type, threads)
-        view.edge_features[edge_type.name] = _edge_tables(manifest, store, number)
+        words = file.sections["words"]
+        check = view.checks[edge_type.name] = BlockCheck(file.checks["words"], file.sections["blocks"], words.size)
+        view.adjacencies[edge_type.name] = _adjacency(file.sections, edge_type, threads, check)
+        path = feature_file(store, generation, EDGES, manifest.forward(number))
+        view.edge_features[edge_type.name] = _tables(edge_type, path, _below(edge_type.edge_rows))
     return view
 
 
-def _edge_tables(manifest: Manifest, store: Path, number: int) -> FeatureTables:
-    entry = manifest.edge_types[number]
+def _tables(
+    entry: StoredNodeType | StoredEdgeType, path: Path, rows_of: Callable[[np.ndarray], np.ndarray]
+) -> FeatureTables:
     features = entry.feature_types
-    forward = manifest.forward(number)
-    path = feature_file(store, manifest.generation, EDGES, forward)
-    tables = read_tables(path, len(features)) if features else []
-    return FeatureTables(entry.name, features, tables, _below(entry.edge_rows))
+    tables, checks = read_tables(path, len(features)) if features else ([], [])
+    return FeatureTables(entry.name, features, tables, rows_of, checks=checks)
 
 
 def _check_entries(path: Path, sections: Mapping[str, np.ndarray], entry: StoredEdgeType) -> None:
@@ -93,8 +103,17 @@ def _check_entries(path: Path, sections: Mapping[str, np.ndarray], entry: Stored
         )
 
 
-def _adjacency(sections: Mapping[str, np.ndarray], entry: StoredEdgeType, threads: int | None) -> Adjacency:
-    return Adjacency(sections, weighted=entry.weighted, timed=entry.timed, numbered=entry.numbered, threads=threads)
+def _adjacency(
+    sections: Mapping[str, np.ndarray], entry: StoredEdgeType, threads: int | None, check: BlockCheck
+) -> Adjacency:
+    return Adjacency(
+        sections,
+        weighted=entry.weighted,
+        timed=entry.timed,
+        numbered=entry.numbered,
+        threads=threads,
+        check=check,
+    )
 
 
 def _node_rows(base: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -112,15 +131,22 @@ def overlay_file(store: Path, manifest: Manifest, version: int) -> Path:
     return arena_folder(store) / f"gen-{manifest.generation}.overlay-{version}"
 
 
-def view_at(manifest: Manifest, store: Path, version: int, *, threads: int | None) -> View:
+def view_at(manifest: Manifest, store: Path, version: int, *, threads: int | None, known: View | None = None) -> View:
     """Map a version of a generation: its base and the overlay, which is built where nobody has yet.
+
+    Parameters
+    ----------
+    known : View, optional
+        An earlier view; where it is of the same generation, its base is taken over with all that was checked of it.
 
     Raises
     ------
     CorruptBlock, OSError
         A file is damaged or cannot be read or written.
     """
-    base = base_view(manifest, store, threads=threads)
+    base = None if known is None else known.base or known
+    if base is None or (base.manifest.uuid, base.manifest.generation) != (manifest.uuid, manifest.generation):
+        base = base_view(manifest, store, threads=threads)
     if version == manifest.version:
         return base
     path = overlay_file(store, manifest, version)
@@ -141,7 +167,7 @@ def _latest_before(base: View, store: Path, version: int, threads: int | None) -
     versions = sorted((int(path.name.removeprefix(stem)) for path in found), reverse=True)
     for earlier in versions:
         if earlier <= version:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, CorruptBlock):
                 overlay = ArenaFile(overlay_file(store, base.manifest, earlier), keep_open=True)
                 # Blocks that were replaced again stay in the file, until it is built from the base once more.
                 if overlay.num_bytes < max(_LARGEST_REUSED, sum(file.num_bytes for file in base.files.values())):
@@ -262,9 +288,10 @@ def _new_edge_features(
 
 
 def composed(base: View, overlay: ArenaFile, version: int, *, threads: int | None) -> View:
-    """Put an overlay on a base."""
+    """Put an overlay on a base; CorruptBlock where it is damaged."""
+    overlay.check()
     manifest = base.manifest
-    view = replace(base, ids=dict(base.ids), adjacencies=dict(base.adjacencies), overlay=overlay)
+    view = replace(base, ids=dict(base.ids), adjacencies=dict(base.adjacencies), overlay=overlay, base=base)
     view.node_features, view.edge_features = dict(base.node_features), dict(base.edge_features)
     node_types, edge_types = list(manifest.node_types), list(manifest.edge_types)
     for number, node_type in enumerate(manifest.node_types):
@@ -284,7 +311,9 @@ def composed(base: View, overlay: ArenaFile, version: int, *, threads: int | Non
         sections = _part(overlay.sections, f"e{number}.")
         if sections:
             words = mapped_together(base.files[edge_type.name], overlay, f"e{number}.words")
-            view.adjacencies[edge_type.name] = _adjacency({**sections, "words": words}, edge_type, threads)
+            view.adjacencies[edge_type.name] = _adjacency(
+                {**sections, "words": words}, edge_type, threads, base.checks[edge_type.name]
+            )
             edge_types[number] = _counted(edge_type, sections)
         first = _part(overlay.sections, f"e{manifest.forward(number)}.")
         if "edge_rows" in first:
