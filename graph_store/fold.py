@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from graph_store.adjacency import Adjacency
-from graph_store.errors import UnknownVersion
+from graph_store.errors import CorruptBlock, UnknownVersion
 from graph_store.features import Sections
 from graph_store.generation import GenerationWriter, encoded_lists, remove_generation
 from graph_store.ids import IdMap, dense_ranks, nodes_of_ranks
@@ -107,9 +107,8 @@ def kept_manifests(store: Path) -> list[Manifest]:
     """Return the manifests of all generations that a store keeps, the newest last."""
     found = [Manifest.load(store)]
     for path in store.glob(f"gen-*/{NAME}"):
-        manifest = Manifest.load(path.parent)
-        if manifest.generation < found[0].generation:
-            found.append(manifest)
+        if 0 < _number(path.parent.name) < found[0].generation:
+            found.append(Manifest.load(path.parent))
     return sorted(found, key=lambda manifest: manifest.generation)
 
 
@@ -149,8 +148,11 @@ def drop_generations(store: Path, manifest: Manifest, *, keep: int) -> None:
 
 
 def oldest_version(store: Path) -> int:
-    """Return the version of the oldest generation that is kept."""
-    return kept_manifests(store)[0].version
+    """Return the version of the oldest generation that is kept; 0, before all, where a manifest is damaged."""
+    try:
+        return kept_manifests(store)[0].version
+    except CorruptBlock:
+        return 0
 
 
 def recover(store: Path, manifest: Manifest) -> None:

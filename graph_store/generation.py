@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from graph_store.feature_records import (
 )
 from graph_store.feature_type import FeatureType
 from graph_store.ids import IdMap
-from graph_store.manifest import fsync_folder
+from graph_store.manifest import fsync_folder, sealed_entry
 from graph_store.ragged import starts_of
 from graph_store.read_ahead import in_order
 from graph_store.resident import (
@@ -132,11 +131,9 @@ class GenerationWriter:
 
 
 def sealed_files(store: Path, folder: Path) -> dict[str, dict[str, int]]:
-    """Make the files of a shard durable and return bytes and crc32 of each that must not change."""
-    sealed = {}
-    for path in sorted(folder.glob("*.sst")):
-        data = path.read_bytes()
-        sealed[str(path.relative_to(store))] = {"bytes": len(data), "crc32": crc32(data)}
+    """Make the files of a closed shard durable and return bytes and crc32 of each but its diary and its lock."""
+    names = sorted(path for path in folder.iterdir() if not path.name.startswith(("LOG", "LOCK")))
+    sealed = {str(path.relative_to(store)): sealed_entry(path) for path in names}
     # RocksDB has synced its own files.
     with open(folder / "rocksdict-config.json", "rb") as config:
         os.fsync(config.fileno())

@@ -176,7 +176,9 @@ class Manifest:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write the manifest with its crc32 beside its place, fsync, rename."""
+        """Write the manifest with its crc32 beside its place, fsync, rename; first as a copy in its generation's folder."""
+        if (folder / f"gen-{self.generation}").is_dir():
+            self.save(folder / f"gen-{self.generation}")
         beside = folder / (NAME + ".partial")
         body = json.dumps(asdict(self), indent=1, ensure_ascii=False)
         with open(beside, "w", encoding="utf-8") as file:
@@ -273,6 +275,15 @@ def _check_kinds(entry: Any) -> None:
         of_items = get_args(each.type)[0] if kind is list and get_args(each.type) else object
         if not _is(value, declared) or (kind is list and not all(_is(item, of_items) for item in value)):
             raise ValueError(f"{each.name} is {value!r}")
+
+
+def sealed_entry(path: Path) -> dict[str, int]:
+    """Return the bytes and the crc32 of a file, as `files` has them."""
+    size = crc = 0
+    with open(path, "rb") as file:
+        while part := file.read(1 << 22):
+            size, crc = size + len(part), crc32(part, crc)
+    return {"bytes": size, "crc32": crc}
 
 
 def fsync_folder(folder: Path) -> None:
