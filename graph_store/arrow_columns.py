@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from graph_store.feature_type import FeatureType
 from graph_store.features import width
-from graph_store.ids import IdMap, dense_ranks
-from graph_store.ragged import starts_of, take_spans
+from graph_store.ids import IdMap
 from graph_store.string_ids import StringMap
 
 _ID_TYPES = {"integer": pa.int64(), "unsigned": pa.uint64(), "string": pa.large_string()}
@@ -23,10 +22,7 @@ def id_array(ids: IdMap, nodes: np.ndarray) -> pa.Array:
     """Return the original ids of nodes, int64[n]."""
     if not isinstance(ids, StringMap):
         return pa.array(ids.to_ids(nodes), id_type(ids.id_type))
-    ranks = dense_ranks(nodes, ids.base)
-    firsts = ids.offsets[ranks]
-    starts = starts_of(ids.offsets[ranks + 1] - firsts)
-    return _texts(starts, take_spans(ids.originals, firsts, starts), None)
+    return _texts(*ids.to_bytes(nodes), None)
 
 
 def feature_type(feature: FeatureType, *, stored: bool = False) -> pa.DataType:

@@ -17,6 +17,7 @@ from graph_store.ids import (
     shards_of,
 )
 from graph_store.kernels import kernel, mix64, run_ranges
+from graph_store.ragged import starts_of, take_spans
 from graph_store.section_check import SectionCheck
 
 ALL_BITS = (1 << 64) - 1
@@ -229,7 +230,10 @@ class StringMap(IdMap):
         """Return int64[n], the node of each string, -1 for one that is no node."""
         if isinstance(ids, str):
             raise TypeError(f"ids of {self.name} must be a sequence of strings, got one string {ids!r}")
-        offsets, data = string_buffers(ids, self.name)
+        return self.find_bytes(*string_buffers(ids, self.name))
+
+    def find_bytes(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Return int64[n], the node of each string of UTF-8 bytes, given as int64[n + 1] offsets into uint8[m]."""
         out = np.empty(offsets.size - 1, np.int64)
         hashes = _hashes(offsets, data, self._mask)
         if not self._is_checked:
@@ -254,6 +258,14 @@ class StringMap(IdMap):
         if not self._is_checked:
             self._checks["offsets"].items(ranks, ranks + 2)
             self._checks["ids"].items(self.offsets[ranks], self.offsets[ranks + 1])
+
+    def to_bytes(self, nodes: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return int64[n + 1] starts and uint8[m] UTF-8 bytes of the original string of each node."""
+        ranks = dense_ranks(nodes, self.base)
+        self._check_strings(ranks)
+        firsts = self.offsets[ranks]
+        starts = starts_of(self.offsets[ranks + 1] - firsts)
+        return starts, take_spans(self.originals, firsts, starts)
 
     def to_ids(self, nodes: Any) -> np.ndarray:
         """Return the original string of each node, object[n]."""

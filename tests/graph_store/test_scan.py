@@ -308,6 +308,21 @@ def test_rows_that_a_table_has_not_cost_no_copy_of_it():
     assert peak < 10_000  # the table has 4 MB
 
 
+def test_damaged_strings_are_not_given(tmp_path, monkeypatch):
+    monkeypatch.setattr("graph_store.arena.CHECKED_AT_ONCE", 0)
+    names = [f"node-{number:05}" for number in range(20_000)]
+    schema = Schema.from_tables({"n:to:n": pa.table({"src": names, "dst": names})}, id_types={"n": "string"})
+    graph_store.ingest(schema, tmp_path / "s.store", num_shards=2)
+    (file,) = (tmp_path / "s.store" / "arena").glob("*.nodes-0")
+    data = bytearray(file.read_bytes())
+    data[data.rindex(b"node-")] ^= 1
+    file.write_bytes(data)
+    with graph_store.open(tmp_path / "s.store") as store:
+        for scan in (store.scan, lambda: store.scan_nodes("n")):
+            with pytest.raises(graph_store.CorruptBlock, match="nodes-0: section 'ids' is damaged"):
+                scan().read_all()
+
+
 def test_unsigned_ids_stay_unsigned(tmp_path):
     table = pa.table({"src": pa.array([2**64 - 1, 3], pa.uint64()), "dst": pa.array([3, 2**63], pa.uint64())})
     graph_store.ingest(
