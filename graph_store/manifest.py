@@ -176,7 +176,7 @@ class Manifest:
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write the manifest with its crc32 beside its place, fsync, rename; first as a copy in its generation's folder."""
+        """Write the manifest beside its place, fsync, rename; first, as a copy, into its generation's folder."""
         if (folder / f"gen-{self.generation}").is_dir():
             self.save(folder / f"gen-{self.generation}")
         beside = folder / (NAME + ".partial")

@@ -1,8 +1,9 @@
 """One shard: a RocksDB of its own with the base blocks and ids, and the keys under which they lie.
 
 Keys are big-endian, so that byte order is id order. `adj`: edge type (2 bytes), first local id of the block (8),
-ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8). `feat` and
-the dictionaries in `meta`: see `feature_records`. `meta` also has, as "d" and the node type (2), the deleted local ids.
+ordinal (2; 0 the block, h + 1 its h-th hub), chunk (4). `ids`: node type (2), first local id of the piece (8). `feat`
+and the dictionaries in `meta`: see `feature_records`. `meta` also has, as "d" and the node type (2), the deleted local
+ids.
 """
 
 import os
@@ -66,7 +67,7 @@ class SortedFile:
         """Add the records of an edge type's lists."""
         data = encoded.words.tobytes()
         for offset, words, first, ordinal, chunk in encoded.records.tolist():
-            self.put(_ADJ_KEY.pack(edge_type, first, ordinal, chunk), data[8 * offset : 8 * (offset + words)])
+            self.put(record_key(edge_type, first, ordinal, chunk), data[8 * offset : 8 * (offset + words)])
 
     def finish(self) -> bool:
         """Seal the file; say whether there is one. RocksDB syncs it."""
@@ -123,7 +124,7 @@ class Shard:
 
     def items(self, family: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs whose keys begin with `prefix`, in order; CorruptBlock where RocksDB finds damage."""
-        column = self._db.get_column_family(family)
+        column, key = self._db.get_column_family(family), b""
         try:
             rows = column.iter()
             rows.seek(prefix)
@@ -137,7 +138,8 @@ class Shard:
         except CorruptBlock:
             raise
         except Exception as error:
-            raise CorruptBlock(f"{self.path}: cannot read {family!r}: {error}") from error
+            place = f"from key {prefix.hex()} on" if not key else f"behind key {key.hex()}"
+            raise CorruptBlock(f"{self.path}: cannot read {family!r} {place}: {error}") from error
         finally:
             del column
 
@@ -157,6 +159,11 @@ class Shard:
     def id_pieces(self, node_type: int) -> list[bytes]:
         """Read the pieces of a node type's ids, in order."""
         return [value for _, value in self.items("ids", struct.pack(">H", node_type))]
+
+
+def record_key(edge_type: int, first: int, ordinal: int, chunk: int) -> bytes:
+    """Return the key of a record of an edge type's lists."""
+    return _ADJ_KEY.pack(edge_type, first, ordinal, chunk)
 
 
 def id_key(node_type: int, first: int) -> bytes:
