@@ -15,7 +15,7 @@ import struct
 import threading
 import weakref
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,11 +27,43 @@ from graph_store.section_check import PART_BYTES, SectionCheck
 
 MAGIC = b"GSARENA2"
 _TAIL = struct.Struct("<QQ8s")
-_ALIGN = 4096
+ALIGN = 4096
 _HUGE = 2 << 20
 _MAP_FIXED = 0x10
 # Larger sections may be checked as they are read.
 CHECKED_AT_ONCE = 1 << 20
+
+
+def add_sums(sums: list[int], size: int, data: memoryview) -> None:
+    """Continue the crc32s of the parts of a section that has `size` bytes with the bytes that follow."""
+    at = 0
+    while at < len(data):
+        inside = (size + at) % PART_BYTES
+        part = data[at : at + PART_BYTES - inside]
+        if inside == 0 or not sums:
+            sums.append(0)
+        sums[-1] = zlib.crc32(part, sums[-1])
+        at += len(part)
+
+
+def end_of_file(at: int, sections: Mapping[str, dict[str, Any]], sums: Mapping[str, Sequence[int]]) -> bytes:
+    """Return what lies behind the sections of a file, which end at `at`: checksums, table and tail.
+
+    Parameters
+    ----------
+    sections : mapping
+        Of each its dtype, offset and length, in their order.
+    sums : mapping
+        Of each the crc32s of its parts.
+    """
+    parts, table = [b"\0" * (-at % 4)], {}
+    at += len(parts[0])
+    for name, section in sections.items():
+        parts.append(np.array(sums[name], np.uint32).tobytes())
+        table[name] = {**section, "sums": [at, len(sums[name])], "crc": zlib.crc32(parts[-1])}
+        at += len(parts[-1])
+    data = json.dumps(table).encode()
+    return b"".join([*parts, data, _TAIL.pack(len(data), zlib.crc32(data), MAGIC)])
 
 
 class ArenaWriter:
@@ -49,7 +81,7 @@ class ArenaWriter:
 
     def begin(self, name: str, dtype: Any) -> None:
         """Start a section of one dimension that `append` fills."""
-        self._file.write(b"\0" * (-self._file.tell() % _ALIGN))
+        self._file.write(b"\0" * (-self._file.tell() % ALIGN))
         self._open = {"dtype": np.dtype(dtype).str, "offset": self._file.tell(), "length": 0}
         self._sections[name] = self._open
         self._open_sums = self._sums[name] = []
@@ -60,27 +92,13 @@ class ArenaWriter:
         array = np.ascontiguousarray(array, dtype=self._open["dtype"])
         view = memoryview(array).cast("B") if array.size else memoryview(b"")
         self._file.write(view)
-        at, size = 0, self._open["length"] * array.itemsize
-        while at < len(view):
-            inside = (size + at) % PART_BYTES
-            part = view[at : at + PART_BYTES - inside]
-            if inside == 0:
-                self._open_sums.append(0)
-            self._open_sums[-1] = zlib.crc32(part, self._open_sums[-1])
-            at += len(part)
+        add_sums(self._open_sums, self._open["length"] * array.itemsize, view)
         self._open["length"] += array.size
 
     def add(self, name: str, array: np.ndarray) -> None:
         """Write a whole section."""
         self.begin(name, array.dtype)
         self.append(array)
-
-    def _write_sums(self) -> None:
-        self._file.write(b"\0" * (-self._file.tell() % 4))
-        for name, sums in self._sums.items():
-            data = np.array(sums, np.uint32).tobytes()
-            self._sections[name] |= {"sums": [self._file.tell(), len(sums)], "crc": zlib.crc32(data)}
-            self._file.write(data)
 
     def __enter__(self) -> "ArenaWriter":
         return self
@@ -92,10 +110,7 @@ class ArenaWriter:
             self._file.close()
             self._beside.unlink(missing_ok=True)
             return
-        self._write_sums()
-        table = json.dumps(self._sections).encode()
-        self._file.write(table)
-        self._file.write(_TAIL.pack(len(table), zlib.crc32(table), MAGIC))
+        self._file.write(end_of_file(self._file.tell(), self._sections, self._sums))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -163,7 +178,7 @@ class ArenaFile:
 
 def behind_in_words(words: np.ndarray) -> int:
     """Return the word from which on an array may be mapped behind another one: the next page's first."""
-    return -(-words.nbytes // _ALIGN) * (_ALIGN // 8)
+    return -(-words.nbytes // ALIGN) * (ALIGN // 8)
 
 
 def _ask_for_huge_pages(mapped: mmap.mmap) -> None:
@@ -181,7 +196,7 @@ def mapped_together(first: ArenaFile, second: ArenaFile, name: str) -> np.ndarra
     """
     files = [(first, first.table["words"]), (second, second.table[name])]
     sizes = [8 * entry["length"] for _, entry in files]
-    behind = -(-sizes[0] // _ALIGN) * _ALIGN
+    behind = -(-sizes[0] // ALIGN) * ALIGN
     address, reserved = _reserve(behind + sizes[1])
     start = -(-address // _HUGE) * _HUGE
     for (file, entry), size, at in zip(files, sizes, (start, start + behind)):

@@ -69,7 +69,7 @@ def record_crc(words: np.ndarray, start: int, length: int, tables: np.ndarray) -
 
 
 @kernel
-def _plan(indptr: np.ndarray, bits: int) -> np.ndarray:
+def plan_blocks(indptr: np.ndarray, bits: int) -> np.ndarray:
     """Cut nodes into blocks: int64[b + 1, 2] rows of (first node, whether it holds a hub); a last row ends it."""
     num_nodes = indptr.size - 1
     plan = np.empty(((num_nodes >> GROUP_BITS) + 2, 2), np.int64)
@@ -319,7 +319,7 @@ def encode(
     if not 1 <= bits <= MAX_BITS:
         raise ValueError(f"bits must be 1 to {MAX_BITS}, got {bits}")
     flags = _flags(weights, times, edge_ids)
-    return _encoded(indptr, _columns(neighbors, weights, times, edge_ids), flags, _plan(indptr, bits), first, bits)
+    return _encoded(indptr, _columns(neighbors, weights, times, edge_ids), flags, plan_blocks(indptr, bits), first, bits)
 
 
 def encode_groups(

@@ -1,109 +1,65 @@
-"""Rows of edges → sorted adjacency lists without duplicates.
+"""Rows of edges → sorted adjacency lists, equal edges made one as the edge type's rule says.
 
-Rows without weight and time take the fast way: one 64-bit key an edge (dense rank of the source, then the node of the
-target), one stable partition by the key's high bits into buckets that fit the cache, and a radix sort from the least
-significant digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that the first of
-duplicates is the one that stays.
+Rows without any value take the fast way: one 64-bit key an edge (rank of the source, then the node of the target), one
+stable partition by the key's high bits into buckets that fit the cache, and a radix sort from the least significant
+digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that of equal ones the first is
+known.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from graph_store.ids import LOOK_AHEAD, find_nodes, find_range
 from graph_store.kernels import kernel, num_threads, run_ranges
 
 DIGIT_BITS = 11
 BUCKET_BITS = 11
+# Memory that building lists takes a row, at its peak, for rows without and with values.
+PLAIN_ROW_BYTES, ROW_BYTES = 36, 140
 
 
-class Columns(NamedTuple):
-    """Rows of edges: `src` and `dst` int64[n] as the edges keep ids, weight float32[n], time int64[n] or None."""
+class Rows(NamedTuple):
+    """Edges from some sources, in the order of the input.
 
-    src: np.ndarray
-    dst: np.ndarray
-    weight: np.ndarray | None = None
-    time: np.ndarray | None = None
+    ranks : uint64[n], of the sources; nodes : uint64[n], the targets
+    weights : float32[n]; times, edge_ids : int64[n]; each None where edges have none
+    """
 
-    def swapped(self) -> "Columns":
-        """Return the rows with their ends exchanged."""
-        return Columns(self.dst, self.src, self.weight, self.time)
-
-    def both_ways(self) -> "Columns":
-        """Return each row followed by its opposite, self loops once."""
-        src = np.stack([self.src, self.dst], axis=1).ravel()
-        dst = np.stack([self.dst, self.src], axis=1).ravel()
-        keep = np.ones(src.size, bool)
-        keep[1::2] = self.src != self.dst
-        weight = None if self.weight is None else np.repeat(self.weight, 2)[keep]
-        time = None if self.time is None else np.repeat(self.time, 2)[keep]
-        return Columns(src[keep], dst[keep], weight, time)
-
-    def take(self, rows: np.ndarray) -> "Columns":
-        """Return some rows, by index or mask."""
-        return Columns(*(None if column is None else column[rows] for column in self))  # type: ignore[arg-type]
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all columns."""
-        return sum(0 if column is None else column.nbytes for column in self)
-
-
-class Finder(NamedTuple):
-    """How kept ids become nodes (`direct` and `low`, or the `hashed` index), and the dense ranks' `base`."""
-
-    direct: np.ndarray
-    low: int
-    hashed: np.ndarray
-    base: np.ndarray
+    ranks: np.ndarray
+    nodes: np.ndarray
+    weights: np.ndarray | None = None
+    times: np.ndarray | None = None
+    edge_ids: np.ndarray | None = None
 
 
 class Lists(NamedTuple):
-    """Adjacency lists of consecutive dense ranks.
+    """Adjacency lists of consecutive ranks.
 
-    indptr : int64[n + 1]; neighbors : int64[m], nodes ascending within a list (by time first where there are times)
-    weights : float32[m] or None; times : int64[m] or None
+    indptr : int64[r + 1]; neighbors : int64[m], nodes ascending within a list (by time first where there are times)
+    weights : float32[m]; times, edge_ids : int64[m]; each None where edges have none
     """
 
     indptr: np.ndarray
     neighbors: np.ndarray
-    weights: np.ndarray | None
-    times: np.ndarray | None
+    weights: np.ndarray | None = None
+    times: np.ndarray | None = None
+    edge_ids: np.ndarray | None = None
+
+    def part(self, first: int, stop: int) -> "Lists":
+        """Return the lists of the ranks `first … stop − 1`, counted from the first one here."""
+        indptr = self.indptr[first : stop + 1]
+        edges = slice(int(indptr[0]), int(indptr[-1]))
+        columns = (None if column is None else column[edges] for column in self[1:])
+        return Lists(indptr - indptr[0], *columns)  # type: ignore[arg-type]
 
 
-@kernel
-def _map_rows(src, dst, source, target, bits, ranks_low, keys, to, start, stop):
-    """Write key = (rank of source − ranks_low) << bits | node of target; bits 0 writes the rank alone."""
-    sources, targets = np.empty(LOOK_AHEAD, np.int64), np.empty(LOOK_AHEAD, np.int64)
-    direct, low, index, base = source
-    to_direct, to_low, to_index, _ = target
-    num_shards = np.uint64(base.size - 1)
-    for at in range(start, stop, LOOK_AHEAD):
-        size = min(LOOK_AHEAD, stop - at)
-        find_nodes(src, at, size, direct, low, index, sources, 0)
-        if bits:
-            find_nodes(dst, at, size, to_direct, to_low, to_index, targets, 0)
-        for i in range(size):
-            local = np.uint64(sources[i]) // num_shards
-            shard = np.int64(np.uint64(sources[i]) - local * num_shards)
-            rank = np.uint64(base[shard] + np.int64(local) - ranks_low)
-            if bits:
-                rank = rank << np.uint64(bits) | np.uint64(targets[i])
-            keys[to + at + i] = rank
+class EqualEdges(Exception):
+    """Two rows are one edge where the rule is "error": the rank of their source and the node of their target."""
 
-
-def map_rows(
-    chunks: Sequence[Columns], source: Finder, target: Finder, *, bits: int, ranks_low: int, threads: int
-) -> np.ndarray:
-    """Return uint64[n], the key of each row of all chunks; with `bits` 0 the source's rank alone."""
-    keys, to = np.empty(sum(chunk.src.size for chunk in chunks), np.uint64), 0
-    for chunk in chunks:
-        into = partial(_map_rows, chunk.src, chunk.dst, source, target, bits, ranks_low, keys, to)
-        run_ranges(into, chunk.src.size, threads=threads)
-        to += chunk.src.size
-    return keys
+    def __init__(self, rank: int, node: int) -> None:
+        super().__init__(rank, node)
+        self.rank, self.node = rank, node
 
 
 @kernel
@@ -153,14 +109,14 @@ def _radix_sort(keys, scratch, start, stop, bits):
 
 
 @kernel
-def _sort_buckets(keys, scratch, offsets, shift, bits, degrees, kept, first, last):
-    """Sort buckets, drop duplicates in place and count: `degrees` a rank, `kept` a bucket."""
+def _sort_buckets(keys, scratch, offsets, shift, bits, unique, degrees, kept, first, last):
+    """Sort buckets, drop equal keys in place if told, and count: `degrees` a rank, `kept` a bucket."""
     for bucket in range(first, last):
         start, stop = offsets[bucket], offsets[bucket + 1]
         _radix_sort(keys, scratch, start, stop, shift)
         used = start
         for i in range(start, stop):
-            if i == start or keys[i] != keys[used - 1]:
+            if i == start or not unique or keys[i] != keys[used - 1]:
                 keys[used] = keys[i]
                 degrees[np.int64(keys[i] >> np.uint64(bits)) + 1] += 1
                 used += 1
@@ -176,8 +132,20 @@ def _compact(keys, offsets, kept, bits, neighbors, first, last):
             neighbors[to + i] = np.int64(keys[start + i] & mask)
 
 
-def _plain_lists(keys: np.ndarray, num_ranks: int, bits: int, threads: int) -> Lists:
-    """Sort keys of up to 64 bits into lists."""
+def plain_lists(keys: np.ndarray, num_ranks: int, bits: int, *, rule: str, threads: int) -> Lists:
+    """Build lists of rows without values.
+
+    Parameters
+    ----------
+    keys : uint64[n]
+        The rank of the source, below `num_ranks`, above `bits` bits of the target's node; used up.
+    rule : str
+        "first", "all" or "error".
+
+    Raises
+    ------
+    EqualEdges
+    """
     rank_bits = max(1, int(num_ranks - 1).bit_length()) if num_ranks else 1
     shift = bits + max(0, rank_bits - BUCKET_BITS)
     num_buckets = (max(num_ranks - 1, 0) >> (shift - bits)) + 1
@@ -197,12 +165,27 @@ def _plain_lists(keys: np.ndarray, num_ranks: int, bits: int, threads: int) -> L
     cuts = np.searchsorted(offsets, [keys.size * part // parts for part in range(1, parts)])
     cuts = np.concatenate([[0], cuts, [num_buckets]])
     indptr, kept = np.zeros(num_ranks + 1, np.int64), np.zeros(num_buckets + 1, np.int64)
-    each(lambda part: _sort_buckets(sorted_keys, keys, offsets, shift, bits, indptr, kept, cuts[part], cuts[part + 1]))
+    unique = rule == "first"
+    each(
+        lambda part: _sort_buckets(
+            sorted_keys, keys, offsets, shift, bits, unique, indptr, kept, cuts[part], cuts[part + 1]
+        )
+    )
+    if rule == "error":
+        _check_different(sorted_keys, bits)
     np.cumsum(kept, out=kept)
     np.cumsum(indptr, out=indptr)
-    neighbors = np.empty(int(kept[-1]), np.int64)
+    # The other array of keys is of no more use.
+    neighbors = keys.view(np.int64)[: int(kept[-1])]
     each(lambda part: _compact(sorted_keys, offsets, kept, bits, neighbors, cuts[part], cuts[part + 1]))
-    return Lists(indptr, neighbors, None, None)
+    return Lists(indptr, neighbors)
+
+
+def _check_different(keys: np.ndarray, bits: int) -> None:
+    equal = np.flatnonzero(keys[1:] == keys[:-1])
+    if equal.size:
+        key = int(keys[equal[0]])
+        raise EqualEdges(key >> bits, key & ((1 << bits) - 1))
 
 
 @kernel
@@ -244,73 +227,55 @@ def sorted_order(columns: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
     return order
 
 
-def _indexed_lists(
-    ranks: np.ndarray, targets: np.ndarray, weight: np.ndarray | None, time: np.ndarray | None, num_ranks: int
-) -> Lists:
-    """Sort rows through their index; of equal (source, target, time) the first row stays."""
+def _bits_of(values: np.ndarray) -> int:
+    return max(1, int(values.max()).bit_length()) if values.size else 1
 
-    def bits_of(values: np.ndarray) -> int:
-        return max(1, int(values.max()).bit_length()) if values.size else 1
 
-    keys = [ranks, targets.astype(np.uint64)]
-    if time is not None:
-        origin = time.min() if time.size else np.int64(0)
-        keys.insert(1, time.view(np.uint64) - np.uint64(int(origin) & (2**64 - 1)))
-    order = sorted_order([(values, bits_of(values)) for values in keys])
+def build_lists(rows: Rows, num_ranks: int, *, rule: str = "first") -> Lists:
+    """Build lists of rows with values, or whose keys would not fit 64 bits.
+
+    Edges are equal whose source, target and time are. Of equal ones the first stays ("first"), with the sum or the
+    largest of all weights ("sum", "max"), or all stay in their order ("all").
+
+    Raises
+    ------
+    EqualEdges
+        There are equal ones and the rule is "error".
+    """
+    keys = [rows.ranks, rows.nodes]
+    if rows.times is not None:
+        origin = rows.times.min() if rows.times.size else np.int64(0)
+        keys.insert(1, rows.times.view(np.uint64) - np.uint64(int(origin) & (2**64 - 1)))
+    order = sorted_order([(values, _bits_of(values)) for values in keys])
     keys = [values[order] for values in keys]
-    keep = np.ones(order.size, bool)
-    if order.size:
-        keep[1:] = np.logical_or.reduce([values[1:] != values[:-1] for values in keys])
+    weights = None if rows.weights is None else rows.weights[order]
+    if rule != "all":
+        first = np.ones(order.size, bool)
+        if order.size:
+            first[1:] = np.logical_or.reduce([values[1:] != values[:-1] for values in keys])
+        if rule == "error" and not first.all():
+            place = int(np.argmin(first))
+            raise EqualEdges(int(keys[0][place]), int(keys[-1][place]))
+        if weights is not None:
+            weights = _joined_weights(weights, first, rule)
+        keys, order = [values[first] for values in keys], order[first]
     indptr = np.zeros(num_ranks + 1, np.int64)
-    np.cumsum(np.bincount(keys[0][keep].astype(np.int64), minlength=num_ranks), out=indptr[1:])
-    order = order[keep]
+    np.cumsum(np.bincount(keys[0].astype(np.int64), minlength=num_ranks), out=indptr[1:])
     return Lists(
         indptr,
-        keys[-1][keep].astype(np.int64),
-        None if weight is None else weight[order],
-        None if time is None else time[order],
+        keys[-1].astype(np.int64),
+        weights,
+        None if rows.times is None else rows.times[order],
+        None if rows.edge_ids is None else rows.edge_ids[order],
     )
 
 
-def build_lists(
-    chunks: Sequence[Columns],
-    source: Finder,
-    target: Finder,
-    *,
-    ranks: tuple[int, int],
-    bits: int,
-    threads: int,
-) -> Lists:
-    """Build the lists of the dense ranks `ranks[0] … ranks[1] − 1` from rows whose sources are all among them.
-
-    Parameters
-    ----------
-    chunks : sequence of Columns
-        In the order of the input.
-    source, target : Finder
-        Of the two node types.
-    ranks : (int, int)
-    bits : int
-        Bits of a target node.
-    threads : int
-        The result does not depend on it.
-    """
-    low, high = ranks
-    rank_bits = max(1, (high - low).bit_length())
-    plain = all(chunk.weight is None and chunk.time is None for chunk in chunks)
-    if plain and bits + rank_bits <= 64:
-        keys = map_rows(chunks, source, target, bits=bits, ranks_low=low, threads=threads)
-        return _plain_lists(keys, high - low, bits, threads)
-    keys = map_rows(chunks, source, target, bits=0, ranks_low=low, threads=threads)
-    nodes = np.empty(keys.size, np.int64)
-    at = 0
-    for chunk in chunks:
-        ids, to = chunk.dst, nodes[at : at + chunk.dst.size]
-        find_range(ids, target.direct, target.low, target.hashed, to, 0, ids.size)
-        at += ids.size
-
-    def joined(name: str) -> np.ndarray | None:
-        parts = [getattr(chunk, name) for chunk in chunks]
-        return None if not parts or parts[0] is None else np.concatenate(parts)
-
-    return _indexed_lists(keys, nodes, joined("weight"), joined("time"), high - low)
+def _joined_weights(weights: np.ndarray, first: np.ndarray, rule: str) -> np.ndarray:
+    """Return the weight of each run of equal edges; sums are made in double precision, in the order of the input."""
+    if rule not in ("sum", "max") or first.all():
+        return weights[first]
+    starts = np.flatnonzero(first)
+    if rule == "max":
+        return np.maximum.reduceat(weights, starts)
+    with np.errstate(over="ignore"):
+        return np.add.reduceat(weights.astype(np.float64), starts).astype(np.float32)

@@ -11,7 +11,7 @@ from graph_store.feature_type import FeatureType
 from graph_store.features import Sections, is_ragged, value_type, width, word_sections
 from graph_store.ragged import starts_of, take_spans
 from graph_store.row_batch import Column
-from graph_store.string_ids import StringIds
+from graph_store.string_dictionary import HashedStrings
 
 _ROWS_AT_ONCE = 1 << 18
 
@@ -71,7 +71,7 @@ class FeatureBuilder:
     def __init__(self, feature: FeatureType, folder: Path, rows: int = 0) -> None:
         self.feature, self._folder = feature, folder
         self._present = _FileArray(folder / "present", np.uint8, 1)
-        self._words = StringIds(feature.name) if feature.kind == "category" else None
+        self._words = HashedStrings(feature.name) if feature.kind == "category" else None
         if is_ragged(feature):
             self._places = _FileArray(folder / "places", np.int64, 2)  # first value, number of values
             self._values = _FileArray(folder / "values", value_type(feature), 1)

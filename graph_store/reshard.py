@@ -24,7 +24,7 @@ from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.progress import Progress
 from graph_store.read_ahead import in_order
 from graph_store.store import GraphStore
-from graph_store.string_ids import StringIds
+from graph_store.string_dictionary import HashedStrings
 from graph_store.workplace import workplace
 from graph_store.write_errors import write_errors
 
@@ -121,11 +121,10 @@ def _move(store: GraphStore, name: str, num_shards: int) -> _Moved:
     """Assign the nodes of a type anew."""
     old, live = store.id_map(name), store.nodes(name)
     if old.id_type == "string":
-        collected = StringIds(name, hash_mask=old.hash_mask)  # type: ignore[attr-defined]
+        collected = HashedStrings(name, hash_mask=old.hash_mask)  # type: ignore[attr-defined]
         for low in range(0, live.size, _CHUNK_IDS):
             collected.add(old.to_ids(live[low : low + _CHUNK_IDS]).tolist())
-        ids, found, _, _ = collected.finish(num_shards)
-        found = found[: live.size]
+        ids, found = collected.finish(num_shards)
     else:
         originals = old.to_ids(live)
         ids = IdMap.build(name, np.sort(originals.view(np.int64)), num_shards, old.id_type)  # type: ignore[assignment]

@@ -65,9 +65,9 @@ class SortedFile:
 
     def put_records(self, edge_type: int, encoded: Encoded) -> None:
         """Add the records of an edge type's lists."""
-        data = encoded.words.tobytes()
+        data = memoryview(np.ascontiguousarray(encoded.words)).cast("B") if encoded.words.size else memoryview(b"")
         for offset, words, first, ordinal, chunk in encoded.records.tolist():
-            self.put(record_key(edge_type, first, ordinal, chunk), data[8 * offset : 8 * (offset + words)])
+            self.put(record_key(edge_type, first, ordinal, chunk), bytes(data[8 * offset : 8 * (offset + words)]))
 
     def finish(self) -> bool:
         """Seal the file; say whether there is one. RocksDB syncs it."""

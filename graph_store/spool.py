@@ -1,101 +1,147 @@
-"""Where rows of edges wait until all ids are known: in memory, or in one file a shard once they outgrow it."""
+"""A spool: arrays that wait until they are needed, in memory while that is allowed, else in one file."""
 
-from collections.abc import Callable, Iterator
+import os
+import threading
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from graph_store.edge_lists import Columns
-from graph_store.kernels import kernel
+
+class Allowance:
+    """Bytes that may be in memory, shared by all that wait."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self._left, self._lock = num_bytes, threading.Lock()
+
+    def take(self, num_bytes: int) -> bool:
+        """Take so many bytes, if they are left."""
+        with self._lock:
+            if num_bytes > self._left:
+                return False
+            self._left -= num_bytes
+            return True
+
+    def give(self, num_bytes: int) -> None:
+        """Give bytes back."""
+        with self._lock:
+            self._left += num_bytes
 
 
-@kernel
-def _shard_order(shards: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the stable order of rows by shard, and where each shard's rows start."""
-    starts = np.zeros(num_shards + 1, np.int64)
-    for shard in shards:
-        starts[shard + 1] += 1
-    for shard in range(num_shards):
-        starts[shard + 1] += starts[shard]
-    places, order = starts[:-1].copy(), np.empty(shards.size, np.int64)
-    for i in range(shards.size):
-        order[places[shards[i]]] = i
-        places[shards[i]] += 1
-    return order, starts
+class Piece(NamedTuple):
+    """Where an array waits: `number` of a spool's arrays in memory, or -1; `offset` in its file, or -1."""
+
+    number: int
+    offset: int
+    size: int
+    dtype: str
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the array."""
+        return self.size * np.dtype(self.dtype).itemsize
 
 
-class EdgeSpool:
-    """Rows of one edge type, in the order of the input.
+class Spool:
+    """Arrays in memory and in a file; any thread may use it.
 
     Parameters
     ----------
-    folder : Path
-        Where files go; made when they are needed.
-    num_shards : int
-    limit : int
-        Bytes of rows that may stay in memory.
-    shards : callable
-        Gives the shard of each kept id of the source type.
+    path : Path
+        Where the file is; made when it is needed.
+    allowance : Allowance
+        What may stay in memory.
+    own : bool
+        False for the file of another rank, which is read, and filled where that rank made room.
     """
 
-    def __init__(
-        self, folder: Path, *, num_shards: int, limit: int, shards: Callable[[np.ndarray, int], np.ndarray]
-    ) -> None:
-        self._folder, self._num_shards, self._limit, self._shards = folder, num_shards, limit, shards
-        self._chunks: list[Columns] = []
-        self._bytes = 0
-        self._names: tuple[str, ...] = ()
-        self.rows = np.zeros(num_shards, np.int64)
-        self.num_rows = 0
-        self.spilled = False
+    def __init__(self, path: Path, allowance: Allowance, *, own: bool = True) -> None:
+        self.path, self._allowance, self._own = path, allowance, own
+        self._arrays: dict[int, np.ndarray] = {}
+        self._lock, self._next, self._end, self._handle = threading.Lock(), 0, 0, -1
 
-    def add(self, columns: Columns) -> None:
-        """Take rows."""
-        self.num_rows += columns.src.size
-        self._chunks.append(columns)
-        self._bytes += columns.num_bytes
-        if self._bytes > self._limit:
-            self.spill()
+    @property
+    def in_memory(self) -> bool:
+        """True while nothing went to the file."""
+        return self._end == 0
 
-    def spill(self) -> None:
-        """Move what is in memory to the files of its shards."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self.spilled = True
-        chunks, self._chunks, self._bytes = self._chunks, [], 0
-        for columns in chunks:
-            order, starts = _shard_order(self._shards(columns.src, self._num_shards), self._num_shards)
-            for shard in np.flatnonzero(np.diff(starts)):
-                part = columns.take(order[starts[shard] : starts[shard + 1]])
-                self.rows[shard] += part.src.size
-                with open(self._folder / f"{shard}.rows", "ab") as file:
-                    file.write(int(part.src.size).to_bytes(8, "little"))
-                    for column in part:
-                        if column is not None:
-                            file.write(memoryview(column))
-            self._names = tuple(name for name, column in zip(columns._fields, columns) if column is not None)
+    def put(self, array: np.ndarray) -> Piece:
+        """Keep an array, which must not change any more, and return where."""
+        if array.size == 0:
+            return Piece(-1, -1, 0, array.dtype.str)
+        if self._allowance.take(array.nbytes):
+            return self._keep(array)
+        piece = self._reserve(array.size, array.dtype)
+        self._write(piece.offset, array)
+        return piece
 
-    def in_memory(self) -> list[Columns]:
-        """Return all rows; only when nothing was spilled."""
-        assert not self.spilled
-        return self._chunks
+    def reserve(self, size: int, dtype: Any) -> Piece:
+        """Make room for an array that `fill` fills."""
+        kind = np.dtype(dtype)
+        if size and self._allowance.take(size * kind.itemsize):
+            return self._keep(np.empty(size, kind))
+        return self._reserve(size, kind)
 
-    def of_shard(self, shard: int) -> Iterator[Columns]:
-        """Yield the rows of one shard's sources, chunk by chunk; after `spill` only."""
-        path = self._folder / f"{shard}.rows"
-        if not path.exists():
-            return
-        with open(path, "rb") as file:
-            while head := file.read(8):
-                size = int(np.frombuffer(head, np.int64)[0])
-                columns = {
-                    name: np.fromfile(file, np.float32 if name == "weight" else np.int64, size) for name in self._names
-                }
-                yield Columns(**columns)
+    def _keep(self, array: np.ndarray) -> Piece:
+        with self._lock:
+            number, self._next = self._next, self._next + 1
+        self._arrays[number] = array
+        return Piece(number, -1, array.size, array.dtype.str)
 
-    def empty(self) -> Columns:
-        """Return no rows, of the same columns."""
-        return Columns(**{name: np.empty(0, np.float32 if name == "weight" else np.int64) for name in self._names})
+    def _reserve(self, size: int, dtype: np.dtype) -> Piece:
+        with self._lock:
+            offset, self._end = self._end, self._end + size * dtype.itemsize
+        return Piece(-1, offset, size, dtype.str)
 
-    def drop(self, shard: int) -> None:
-        """Remove the file of a shard that is done with."""
-        (self._folder / f"{shard}.rows").unlink(missing_ok=True)
+    def _open(self) -> int:
+        with self._lock:
+            if self._handle < 0:
+                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            return self._handle
+
+    def _write(self, offset: int, array: np.ndarray) -> None:
+        view, handle = memoryview(np.ascontiguousarray(array)).cast("B"), self._open()
+        while view.nbytes:
+            written = os.pwrite(handle, view, offset)
+            view, offset = view[written:], offset + written
+
+    def fill(self, piece: Piece, start: int, array: np.ndarray) -> None:
+        """Write a part of a reserved array."""
+        if piece.number >= 0:
+            self._arrays[piece.number][start : start + array.size] = array
+        elif array.size:
+            self._write(piece.offset + start * array.itemsize, array.astype(piece.dtype, copy=False))
+
+    def get(self, piece: Piece, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Return an array or a part of it; it must not be changed."""
+        stop = piece.size if stop is None else stop
+        if piece.number >= 0:
+            return self._arrays[piece.number][start:stop]
+        array = np.empty(stop - start, piece.dtype)
+        if array.size == 0:
+            return array
+        view, offset, handle = memoryview(array).cast("B"), piece.offset + start * array.itemsize, self._open()
+        while view.nbytes:
+            read = os.preadv(handle, [view], offset)
+            if read == 0:
+                raise OSError(f"{self.path}: ends too early; the disk lost what was written to it")
+            view, offset = view[read:], offset + read
+        return array
+
+    def drop(self, piece: Piece) -> None:
+        """Forget an array."""
+        if piece.number >= 0:
+            array = self._arrays.pop(piece.number, None)
+            if array is not None:
+                self._allowance.give(array.nbytes)
+
+    def close(self) -> None:
+        """Forget all arrays and remove the file."""
+        for array in self._arrays.values():
+            self._allowance.give(array.nbytes)
+        self._arrays.clear()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+            if self._own:
+                self.path.unlink(missing_ok=True)

@@ -7,14 +7,12 @@ import numpy as np
 
 from graph_store.ids import (
     IdMap,
-    assign,
     build_index,
     dense_ranks,
     home_shift,
     index_hash,
     live_ranks,
     nodes_of_ranks,
-    shards_of,
 )
 from graph_store.kernels import kernel, mix64, run_ranges
 from graph_store.ragged import starts_of, take_spans
@@ -63,49 +61,6 @@ def same_bytes(first, first_start, first_stop, second, second_start, second_stop
         if first[first_start + i] != second[second_start + i]:
             return False
     return True
-
-
-@kernel
-def _enter(offsets, data, hashes, begin, index, codes, pool, pool_offsets, count):
-    """Give strings from `begin` on their codes, new ones entering the pool; stops when the room may not do."""
-    mask = np.uint64(index.size // 2 - 1)
-    for i in range(begin, hashes.size):
-        start, stop = offsets[i], offsets[i + 1]
-        if (
-            4 * (count + 1) > index.size
-            or count + 1 >= pool_offsets.size
-            or pool_offsets[count] + stop - start > pool.size
-        ):
-            return i, count
-        slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
-        code = np.int64(-1)
-        while index[2 * slot + 1]:
-            known = index[2 * slot + 1] - 1
-            if index[2 * slot] == hashes[i] and same_bytes(
-                data, start, stop, pool, pool_offsets[known], pool_offsets[known + 1]
-            ):
-                code = known
-                break
-            slot = np.int64(np.uint64(slot + 1) & mask)
-        if code < 0:
-            code = count
-            index[2 * slot], index[2 * slot + 1] = hashes[i], code + 1
-            pool[pool_offsets[code] : pool_offsets[code] + stop - start] = data[start:stop]
-            pool_offsets[code + 1] = pool_offsets[code] + stop - start
-            count += 1
-        codes[i] = code
-    return hashes.size, count
-
-
-@kernel
-def _reindex(hashes: np.ndarray, index: np.ndarray) -> None:
-    """Enter (hash, code + 1) of all strings into an empty index."""
-    mask = np.uint64(index.size // 2 - 1)
-    for code in range(hashes.size):
-        slot = np.int64(mix64(~np.uint64(hashes[code])) & mask)
-        while index[2 * slot + 1]:
-            slot = np.int64(np.uint64(slot + 1) & mask)
-        index[2 * slot], index[2 * slot + 1] = hashes[code], code + 1
 
 
 @kernel
@@ -173,12 +128,6 @@ def string_buffers(strings: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     if data is None or data.size == 0:
         return starts, np.zeros(1, np.uint8)
     return starts, np.frombuffer(data, np.uint8)
-
-
-@kernel
-def _gather(pool: np.ndarray, offsets: np.ndarray, order: np.ndarray, new_offsets: np.ndarray, out: np.ndarray) -> None:
-    for i in range(order.size):
-        out[new_offsets[i] : new_offsets[i + 1]] = pool[offsets[order[i]] : offsets[order[i] + 1]]
 
 
 class StringMap(IdMap):
@@ -276,80 +225,3 @@ class StringMap(IdMap):
         out = np.empty(ranks.size, object)
         out[:] = [data[start:stop].tobytes().decode() for start, stop in zip(starts.tolist(), stops.tolist())]
         return out
-
-
-class StringIds:
-    """Collects the distinct string ids of a node type; edges keep a string's code, its order of appearance."""
-
-    def __init__(self, name: str, *, hash_mask: int = ALL_BITS) -> None:
-        self.name = name
-        self._mask = np.uint64(hash_mask)
-        self._index = np.zeros(2 << 12, np.int64)
-        self._pool, self._offsets, self._count = np.zeros(1 << 16, np.uint8), np.zeros(1 << 11, np.int64), 0
-        self._code_hashes = np.empty(0, np.int64)
-
-    def add(self, values: Any) -> np.ndarray:
-        """Take an Arrow string array and return int64[n] codes."""
-        offsets, data = string_buffers(values, self.name)
-        hashes = _hashes(offsets, data, self._mask)
-        codes, begin = np.empty(hashes.size, np.int64), 0
-        while begin < hashes.size:
-            begin, self._count = _enter(
-                offsets, data, hashes, begin, self._index, codes, self._pool, self._offsets, self._count
-            )
-            if begin < hashes.size:
-                self._grow(int(offsets[begin + 1] - offsets[begin]))
-        return codes
-
-    def words(self) -> list[bytes]:
-        """Return the distinct strings so far, UTF-8, by their codes."""
-        data, offsets = self._pool.tobytes(), self._offsets[: self._count + 1].tolist()
-        return [data[start:stop] for start, stop in zip(offsets[:-1], offsets[1:])]
-
-    def _grow(self, length: int) -> None:
-        count = self._count
-        if count + 1 >= self._offsets.size:
-            self._offsets = np.concatenate([self._offsets, np.zeros(self._offsets.size, np.int64)])
-        if self._offsets[count] + length > self._pool.size:
-            self._pool = np.concatenate([self._pool, np.zeros(self._pool.size + length, np.uint8)])
-        if 4 * (count + 1) > self._index.size:
-            keys = _hashes(self._offsets[: count + 1], self._pool, self._mask)
-            self._index = np.zeros(2 * self._index.size, np.int64)
-            _reindex(keys, self._index)
-
-    def shards(self, values: np.ndarray, num_shards: int) -> np.ndarray:
-        """Return int64[n], the shard of each code."""
-        if self._code_hashes.size < self._count:
-            self._code_hashes = _hashes(self._offsets[: self._count + 1], self._pool, self._mask)
-        return shards_of(self._code_hashes[values], num_shards)
-
-    def finish(self, num_shards: int) -> tuple[StringMap, np.ndarray, int, np.ndarray]:
-        """Return the map, and the `direct`, `low` and `index` that turn codes into nodes."""
-        count = self._count
-        offsets = self._offsets[: count + 1]
-        hashes = _hashes(offsets, self._pool, self._mask)
-        by_hash = self._sorted(hashes, offsets)
-        base, nodes, order = assign(hashes[by_hash], num_shards)
-        node_of_code = np.empty(count, np.int64)
-        node_of_code[by_hash] = nodes
-        dense = by_hash[order]
-        new_offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.diff(offsets)[dense], out=new_offsets[1:])
-        data = np.zeros(max(1, int(new_offsets[-1])), np.uint8)
-        _gather(self._pool, offsets, dense, new_offsets, data)
-        built = StringMap.restore_strings(self.name, new_offsets, data, base, int(self._mask))
-        return built, node_of_code if count else np.full(1, -1, np.int64), 0, np.empty(0, np.int64)
-
-    def _sorted(self, hashes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Order codes by hash, and by bytes where hashes are equal."""
-        order = np.argsort(hashes, kind="stable")
-        runs = np.flatnonzero(np.diff(hashes[order]) == 0)
-        if runs.size == 0:
-            return order
-        values = hashes[order]
-        for value in np.unique(values[runs]):
-            low, high = (int(np.searchsorted(values, value, side)) for side in ("left", "right"))
-            group = order[low:high]
-            text = [self._pool[offsets[code] : offsets[code + 1]].tobytes() for code in group]
-            order[low:high] = group[sorted(range(len(text)), key=text.__getitem__)]
-        return order

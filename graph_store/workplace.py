@@ -1,13 +1,17 @@
-"""Where a new store is made: a folder beside its place, moved there in one step once it is whole."""
+"""Where a new store is made: a folder beside its place; the store in it is moved there in one step once it is whole.
+
+The folder is `.NAME.ingest-1` for a store NAME, or has the first higher number that nobody uses, and is locked as long
+as its ingest lives. It holds the store that is made, `STORE`, and whatever else the ingest needs.
+"""
 
 import ctypes
 import errno
 import fcntl
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from graph_store.errors import BadInput
@@ -18,12 +22,31 @@ _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
+# In the folder: the new store, the one that it replaces for a moment, rows that were set aside, and where it got to.
+STORE, REPLACED, REJECTS, STATE = "store", "replaced", "rejected.jsonl", "state.json"
+
+
 @contextmanager
 def workplace(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Give an empty folder that becomes `target` when the block ends, or is removed when an exception leaves it.
 
-    What killed ingests into the same place left is removed first. Of several at once each has a folder of its own; who
-    ends first has the place, the others replace it whole with `overwrite` and fail without.
+    Raises
+    ------
+    BadInput
+        As of `job_folder`.
+    """
+    with job_folder(target, overwrite=overwrite) as folder:
+        (folder / STORE).mkdir()
+        yield folder / STORE
+
+
+@contextmanager
+def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterator[Path]:
+    """Give a folder whose `STORE` becomes `target` when the block ends; it is removed then, and by an exception.
+
+    What killed ingests into the same place left is removed first, or with `resume` one that can go on is given as it
+    is. Of several at once each has a folder of its own; who ends first has the place, the others replace it whole with
+    `overwrite` and fail without.
 
     Raises
     ------
@@ -34,22 +57,24 @@ def workplace(target: Path, *, overwrite: bool) -> Iterator[Path]:
     if place.parent.exists() and not place.parent.is_dir():
         raise BadInput(f"{target}: {place.parent} is no folder; choose another path")
     place.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(place)
-    _check(target, overwrite)
-    folder, lock = _new_folder(place)
+    left = _leftovers(place, resume)
+    if left is None:
+        _check(target, overwrite)
+    folder, lock = _new_folder(place) if left is None else left
     try:
         yield folder
-        fsync_folder(folder)
-        _check(target, overwrite)
-        try:
-            _move(folder, place)
-        except OSError as error:
-            if error.errno in _TAKEN:
-                raise _exists(target) from error
-            raise
-        fsync_folder(place.parent)
+        if (folder / STORE).exists():
+            fsync_folder(folder / STORE)
+            _check(target, overwrite)
+            try:
+                _move(folder, place)
+            except OSError as error:
+                if error.errno in _TAKEN:
+                    raise _exists(target) from error
+                raise
+            _move_rejects(folder, place)
+            fsync_folder(place.parent)
     finally:
-        # Of a store that was replaced it is the old one.
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
@@ -70,40 +95,65 @@ def _check(target: Path, overwrite: bool) -> None:
 
 def _new_folder(place: Path) -> tuple[Path, int]:
     """Make a folder that nobody else has, locked as long as it is in use; returns it and the lock."""
-    while True:
-        folder = place.parent / f".{place.name}.ingest-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        folder.mkdir()
+    for number in count(1):
+        folder = _folder(place, number)
         try:
+            folder.mkdir()
             lock = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:
+        except (FileExistsError, FileNotFoundError):
             continue
         fcntl.flock(lock, fcntl.LOCK_EX)
         # Before it was locked another ingest may have taken it for a leftover.
-        if folder.exists():
+        if _is_open(lock, folder):
             return folder, lock
         os.close(lock)
+    raise AssertionError
+
+
+def _folder(place: Path, number: int) -> Path:
+    return place.parent / f".{place.name}.ingest-{number}"
+
+
+def _is_open(lock: int, folder: Path) -> bool:
+    """Say whether a folder is still the one that was opened."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(folder))
+    except FileNotFoundError:
+        return False
 
 
 def _move(folder: Path, place: Path) -> None:
-    """Move the folder to its place; a store that is there is at `folder` afterwards, or removed."""
+    """Move the new store to its place; a store that is there stays in the folder, or is removed."""
+    new = folder / STORE
     if not (place / NAME).exists():
-        os.rename(folder, place)
+        os.rename(new, place)
         return
     try:
-        _exchange(folder, place)
+        _exchange(new, place)
     except FileNotFoundError:
-        os.rename(folder, place)
+        os.rename(new, place)
     except OSError as error:
         if error.errno not in _NO_EXCHANGE:
             raise
-        replaced = folder.with_name(folder.name + "-replaced")
-        os.rename(place, replaced)
+        os.rename(place, folder / REPLACED)
         try:
-            os.rename(folder, place)
+            os.rename(new, place)
         except BaseException:
-            os.rename(replaced, place)
+            os.rename(folder / REPLACED, place)
             raise
-        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def rejects_path(store: Path) -> Path:
+    """Return where the rows are that were set aside for a store: beside it."""
+    return store.with_name(store.name + ".rejected.jsonl")
+
+
+def _move_rejects(folder: Path, place: Path) -> None:
+    """Put the rows that were set aside beside their store; those of a store that was there go."""
+    if (folder / REJECTS).exists():
+        os.replace(folder / REJECTS, rejects_path(place))
+    else:
+        rejects_path(place).unlink(missing_ok=True)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -117,21 +167,25 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, os.strerror(number), str(other))
 
 
-def _clear_leftovers(place: Path) -> None:
-    """Remove what killed ingests left, but not the folders of living ones."""
-    prefix = f".{place.name}.ingest-"
-    for left in [entry for entry in place.parent.iterdir() if entry.name.startswith(prefix)]:
-        if left.name.endswith("-replaced") and not place.exists():
-            os.rename(left, place)  # killed between two renames
-            continue
+def _leftovers(place: Path, resume: bool) -> tuple[Path, int] | None:
+    """Remove what killed ingests left, but not the folders of living ones; with `resume` return one that can go on."""
+    prefix, found = f".{place.name}.ingest-", None
+    for left in sorted(entry for entry in place.parent.iterdir() if entry.name.startswith(prefix)):
         try:
-            handle = os.open(left, os.O_RDONLY)
+            lock = os.open(left, os.O_RDONLY)
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pass
-        finally:
-            os.close(handle)
+            os.close(lock)
+            continue
+        if (left / REPLACED / NAME).exists() and not place.exists():
+            os.rename(left / REPLACED, place)  # killed between two renames
+        if resume and found is None and (left / STATE).exists() and _is_open(lock, left):
+            found = left, lock
+            continue
+        if _is_open(lock, left):
+            shutil.rmtree(left, ignore_errors=True)
+        os.close(lock)
+    return found

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_store.errors import UnknownId
-from graph_store.ids import IdMap, IntegerIds, build_index, dense_ranks, nodes_of_ranks, shards_of
+from graph_store.ids import IdMap, build_index, dense_ranks, nodes_of_ranks, shards_of
 from tests import oracles
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -141,67 +141,9 @@ def test_nodes_that_are_no_integers_have_no_ids():
     assert mapped(range(10), 3).to_ids([]).tolist() == []
 
 
-def test_an_id_outside_after_dense_ones_keeps_all_that_came_before():
-    collected = IntegerIds("user", dense_limit=10_000, threads=2)
-    collected.add(np.array([9_999, 0, 17, 5_000]))
-    collected.add(np.array([10_000]))
-    collected.add(np.array([3, -7, 2**63 - 1, 17]))
-    built = collected.finish(3)[0]
-    assert np.sort(built.originals).tolist() == [-7, 0, 3, 17, 5_000, 9_999, 10_000, 2**63 - 1]
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.one_of(INT64, st.integers(0, 500)), max_size=80), st.randoms(use_true_random=False), st.booleans())
-def test_the_assignment_does_not_depend_on_the_order_of_the_rows(ids, random, dense):
-    maps = []
-    for threads in (1, 2):
-        collected = IntegerIds("user", dense_limit=10**6 if dense else 0, threads=threads)
-        for part in np.array_split(np.array(ids, np.int64), 3):
-            collected.add(part)
-        maps.append(collected.finish(7)[0])
-        random.shuffle(ids)
-    for name, section in maps[0].sections.items():
-        assert np.array_equal(section, maps[1].sections[name]), name
-
-
 def test_no_ids_are_no_nodes():
     assert mapped([1], 2).to_nodes([]).tolist() == []
     assert mapped([], 5).find([]).tolist() == []
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.lists(st.one_of(INT64, st.integers(0, 5000), st.sampled_from(EXTREMES)), max_size=30), max_size=6),
-    st.integers(1, 3),
-    st.sampled_from([0, 100, 10**6]),
-)
-def test_ids_collected_in_batches_are_their_set(batches, threads, dense_limit):
-    collected = IntegerIds("user", dense_limit=dense_limit, threads=threads)
-    for batch in batches:
-        values = np.array(batch, np.int64)
-        assert collected.add(values) is values
-    built, direct, low, index = collected.finish(7)
-    ids = {value for batch in batches for value in batch}
-    assert np.sort(built.originals).tolist() == sorted(ids)
-    expected = mapped(ids, 7)
-    for name, section in expected.sections.items():
-        assert np.array_equal(section, built.sections[name]), name
-    assert np.array_equal(direct, built.direct)
-    assert np.array_equal(index, built.index)
-    assert low == built.low
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_sets_of_ids_grow(threads):
-    random = np.random.default_rng(threads)
-    values = random.integers(-(2**63), 2**63 - 1, 60_000, endpoint=True)
-    collected = IntegerIds("user", dense_limit=100, threads=threads)
-    collected.add(np.arange(50))
-    for part in np.array_split(np.concatenate([values, values[::3], [0, -1]]), 5):
-        collected.add(part)
-    built = collected.finish(16)[0]
-    assert np.array_equal(np.sort(built.originals), np.unique(np.concatenate([values, np.arange(50), [-1]])))
-    assert np.array_equal(built.to_ids(built.to_nodes(values)), values)
 
 
 def test_the_spread_of_ids_over_shards_is_even():

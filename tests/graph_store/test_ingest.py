@@ -1,7 +1,5 @@
 """Ingest: what a store holds for the rows it was made of."""
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
@@ -12,7 +10,6 @@ from graph_store import BadInput, Schema
 from tests.graph_store.stores import BACK, CLICKS, check, many_rows
 from tests.oracles import lists_of
 
-INGEST = sys.modules["graph_store.ingest"]
 EXTREMES = [-(2**63), -1, 0, 1, 2**53 + 1, 2**63 - 1]
 
 
@@ -59,43 +56,6 @@ def content(path):
     """Return the bytes of a store's lists and ids: of its arena, which verify compares with the shards."""
     assert graph_store.verify(path) == []
     return {file.name: file.read_bytes() for file in sorted((path / "arena").iterdir())}
-
-
-@pytest.fixture
-def little_memory(monkeypatch):
-    """Allow budgets that spill everything."""
-    monkeypatch.setattr(INGEST, "MIN_MEMORY", 0)
-
-
-@pytest.mark.parametrize("kinds", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("way", [{"reverse": True}, {"undirected": True}])
-def test_rows_that_were_spilled_give_the_same_bytes(make_store, little_memory, kinds, way):
-    rows = many_rows(2000, weighted=kinds[0], timed=kinds[1])
-    edge_type = "page:links:page" if "undirected" in way else CLICKS
-    memory = make_store(rows, edge_type=edge_type, num_shards=3, **way)
-    spilled = make_store(rows, edge_type=edge_type, num_shards=3, memory_bytes=1, **way)
-    assert content(spilled) == content(memory)
-    assert not (spilled / "spool").exists()
-    check(spilled, rows, edge_type=edge_type, **way)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_shards_without_rows_are_alike_in_memory_and_spilled(make_store, little_memory, weighted):
-    # Nodes of the type that only ever are destinations: some shards hold nodes but no row starts there.
-    rows = [(0, node, 1.0 if weighted else None, None) for node in range(40)]
-    memory = make_store(rows, edge_type="page:links:page", num_shards=4)
-    spilled = make_store(rows, edge_type="page:links:page", num_shards=4, memory_bytes=1)
-    assert content(spilled) == content(memory)
-    check(spilled, rows, edge_type="page:links:page")
-
-
-def test_shards_larger_than_the_budget_are_built_in_ranges(make_store, little_memory):
-    random = np.random.default_rng(1)
-    # 150,000 rows in one shard, where 65,536 fit the budget.
-    src, dst = random.integers(0, 3000, 150_000), random.integers(0, 500, 150_000)
-    rows = list(zip(src.tolist(), dst.tolist(), np.arange(150_000.0).tolist(), [None] * 150_000))
-    path = make_store(rows, num_shards=1, memory_bytes=1)
-    check(path, rows)
 
 
 def test_the_store_does_not_depend_on_threads_or_on_the_order_of_rows(make_store):

@@ -15,16 +15,20 @@ import pytest
 
 import graph_store
 from graph_store import BadInput, GraphStoreError, Schema
+from graph_store.memory_budget import Budget
 from tests.graph_store.stores import CLICKS, check, leftovers, many_rows, snapshot
 
-INGEST = sys.modules["graph_store.ingest"]
+INGEST, OUTPUT = sys.modules["graph_store.ingest"], sys.modules["graph_store.store_output"]
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def little_memory(monkeypatch):
-    """Allow budgets that spill everything."""
+    """Let a budget of one byte mean that everything waits on disk and comes in pieces."""
+    share_out = Budget.of
+    tiny = Budget(waiting=0, ids=1, reading=1, work=100_000)
     monkeypatch.setattr(INGEST, "MIN_MEMORY", 0)
+    monkeypatch.setattr(Budget, "of", lambda memory, taken: tiny if memory == 1 else share_out(memory, taken))
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -83,13 +87,13 @@ def test_an_empty_folder_may_be_overwritten_and_parents_are_made(tmp_path, make_
 
 # Each kills the process when the named function is entered for the n-th time.
 KILLED_AT = {
-    "reading": ("graph_store.ingest._spool", 1),
-    "ids": ("graph_store.ingest._finish_ids", 1),
-    "writing": ("graph_store.ingest._encoded", 2),
-    "sealing": ("graph_store.ingest._seal_shard", 2),
+    "reading": ("graph_store.intake.Intake._take", 1),
+    "ids": ("graph_store.ingest_run.IngestRun._merge_ids", 1),
+    "writing": ("graph_store.shard_writer.ShardWriter.write", 2),
+    "sealing": ("graph_store.store_output.StoreOutput._seal_shard", 2),
     "manifest": ("graph_store.manifest.os.replace", 5),
     "moving": ("graph_store.workplace._move", 1),
-    "cleaning": ("graph_store.workplace.shutil.rmtree", 2),
+    "cleaning": ("graph_store.workplace.shutil.rmtree", 1),
 }
 KILLED = """
 import errno, importlib, os, signal, sys
@@ -172,7 +176,7 @@ def test_where_folders_cannot_be_exchanged_a_killed_replacement_is_undone_by_the
 @pytest.mark.parametrize("seconds", [0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4])
 def test_an_ingest_killed_at_any_time_leaves_the_target_absent_or_whole(tmp_path, make_store, write_rows, seconds):
     path, rows = tmp_path / "clicks.store", many_rows(30_000, weighted=False)
-    process = start(KILLED, "graph_store.ingest._spool", 10**9, write_rows(rows), path)
+    process = start(KILLED, "graph_store.intake.Intake._take", 10**9, write_rows(rows), path)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     process.kill()
@@ -240,12 +244,20 @@ def _source(folder, rows):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("place", ["write_edges", "write_nodes", "_seal_shard", "fsync_folder"])
-def test_an_exhausted_disk_or_quota_is_told_wherever_it_shows(tmp_path, make_store, monkeypatch, place, number):
+@pytest.mark.parametrize(
+    ("module", "place"),
+    [
+        ("edge_file", "write_part"),
+        ("store_output", "write_node_file"),
+        ("store_output", "sealed_files"),
+        ("store_output", "fsync_folder"),
+    ],
+)
+def test_an_exhausted_disk_or_quota_is_told_wherever_it_shows(tmp_path, make_store, monkeypatch, module, place, number):
     def full(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(INGEST, place, full)
+    monkeypatch.setattr(sys.modules[f"graph_store.{module}"], place, full)
     with pytest.raises(GraphStoreError, match="no space left on the disk"):
         make_store([(1, 2, None, None)], path=tmp_path / "store", num_shards=1)
     assert list(tmp_path.iterdir()) == []
@@ -257,8 +269,8 @@ def test_a_sorted_file_that_cannot_be_finished_is_an_error(tmp_path, make_store,
             raise Exception("IO error: No space left on device")  # as RocksDB does
         return finish(self)
 
-    finish = INGEST.SortedFile.finish
-    monkeypatch.setattr(INGEST.SortedFile, "finish", fails)
+    finish = OUTPUT.SortedFile.finish
+    monkeypatch.setattr(OUTPUT.SortedFile, "finish", fails)
     with pytest.raises(GraphStoreError, match="no space left on the disk"):
         make_store([(1, 2, None, None)], path=tmp_path / "store", num_shards=1)
     assert list(tmp_path.iterdir()) == []
@@ -268,7 +280,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, make_store, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(INGEST, "write_edges", interrupt)
+    monkeypatch.setattr(OUTPUT, "write_node_file", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_store([(1, 2, None, None)], path=tmp_path / "store")
     assert list(tmp_path.iterdir()) == []
@@ -277,7 +289,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, make_store, monkeypatch):
 def held(monkeypatch):
     """Make the first ingest wait before its manifest until told to go on."""
     waiting, go_on = threading.Event(), threading.Event()
-    seal = INGEST._seal_shard
+    seal = OUTPUT.StoreOutput._seal_shard
 
     def slow(*args):
         if not waiting.is_set():
@@ -285,7 +297,7 @@ def held(monkeypatch):
             assert go_on.wait(60)
         return seal(*args)
 
-    monkeypatch.setattr(INGEST, "_seal_shard", slow)
+    monkeypatch.setattr(OUTPUT.StoreOutput, "_seal_shard", slow)
     return waiting, go_on
 
 
@@ -362,5 +374,5 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path, make_store,
     with pytest.raises(BadInput, match="file is no folder"):
         make_store([(1, 2, None, None)], path=tmp_path / "file" / "clicks.store")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(GraphStoreError, match=r"clicks\.store: cannot write the store: .*Read-only file system"):
+    with pytest.raises(GraphStoreError, match=r"clicks\.store: cannot write: .*Read-only file system"):
         make_store([(1, 2, None, None)], path=small_disk / "clicks.store")

@@ -28,7 +28,7 @@ from graph_store.resident import (
     write_nodes,
 )
 from graph_store.shard import id_key, open_piece, seal_piece
-from graph_store.string_ids import StringIds
+from graph_store.string_dictionary import HashedStrings
 from tests.graph_store.stores import BACK, CLICKS, many_rows, snapshot
 from tests.oracles import crc32c, lists_of
 
@@ -154,7 +154,7 @@ def test_pieces_of_ids_hold_4096_each_in_the_order_of_their_keys():
 
 
 def test_pieces_of_string_ids_hold_lengths_and_bytes():
-    collected = StringIds("user")
+    collected = HashedStrings("user")
     collected.add(["ü", "", "abcdefghi"])
     ids = collected.finish(1)[0]
     ((first, piece),) = id_pieces(ids, 0)

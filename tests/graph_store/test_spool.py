@@ -1,116 +1,91 @@
-"""Rows that wait: in memory, or by shard in files, always in the order of the input."""
+"""Arrays that wait: in memory as far as allowed, else in a file, and always as they were."""
+
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.edge_lists import Columns
-from graph_store.spool import EdgeSpool
+from graph_store.spool import Allowance, Spool
+
+DTYPES = [np.uint8, np.uint16, np.uint32, np.int64, np.uint64, np.float32, bool]
 
 
-def by_modulo(values, num_shards):
-    return values % num_shards
-
-
-def chunk(low, high, *, weighted=True, timed=True):
-    rows = np.arange(low, high)
-    return Columns(
-        rows * 7 % 64,
-        -rows,
-        rows.astype(np.float32) if weighted else None,
-        rows - 2**62 if timed else None,
-    )
-
-
-def rows_of(chunks):
-    """Return rows of chunks as tuples."""
-    rows = []
-    for part in chunks:
-        none = [None] * part.src.size
-        rows += zip(*(none if column is None else column.tolist() for column in part))
-    return rows
-
-
-def spool(folder, *, num_shards=4, limit=1 << 30):
-    return EdgeSpool(folder, num_shards=num_shards, limit=limit, shards=by_modulo)
-
-
-def test_rows_stay_in_memory_up_to_the_limit(tmp_path):
-    rows = spool(tmp_path / "spool", limit=chunk(0, 20).num_bytes)
-    rows.add(chunk(0, 20))
-    assert not rows.spilled
-    assert rows_of(rows.in_memory()) == rows_of([chunk(0, 20)])
-    assert not (tmp_path / "spool").exists()
-    rows.add(chunk(20, 21))
-    assert rows.spilled
-    assert rows.num_rows == 21
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
-    sizes=st.lists(st.integers(0, 40), max_size=8),
-    weighted=st.booleans(),
-    timed=st.booleans(),
-    limit=st.sampled_from([0, 500, 2000]),
-    num_shards=st.sampled_from([1, 2, 3, 7, 16]),
+    sizes=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(DTYPES)), max_size=12),
+    allowed=st.sampled_from([0, 100, 300, 1 << 20]),
+    data=st.data(),
 )
-def test_rows_come_back_by_shard_in_order(tmp_path_factory, sizes, weighted, timed, limit, num_shards):
-    rows = spool(tmp_path_factory.mktemp("spool") / "edges", limit=limit, num_shards=num_shards)
-    ends = np.cumsum([0, *sizes]).tolist()
-    for low, high in zip(ends, ends[1:]):
-        rows.add(chunk(low, high, weighted=weighted, timed=timed))
-    rows.spill()
-    everything = rows_of([chunk(0, ends[-1], weighted=weighted, timed=timed)])
-    assert rows.num_rows == len(everything)
-    for shard in range(num_shards):
-        expected = [row for row in everything if row[0] % num_shards == shard]
-        assert rows_of(rows.of_shard(shard)) == expected
-        assert rows_of(rows.of_shard(shard)) == expected  # it may be read twice
-        assert rows.rows[shard] == len(expected)
-        rows.drop(shard)
-        rows.drop(shard)
-        assert rows_of(rows.of_shard(shard)) == []
+def test_arrays_come_back_as_they_were_whole_or_in_part(tmp_path_factory, sizes, allowed, data):
+    spool = Spool(tmp_path_factory.mktemp("spool") / "file", Allowance(allowed))
+    random = np.random.default_rng(0)
+    arrays = [random.integers(0, 2**8, size).astype(dtype) for size, dtype in sizes]
+    pieces = [spool.put(array) for array in arrays]
+    for array, piece in zip(arrays, pieces):
+        assert (piece.size, piece.num_bytes) == (array.size, array.nbytes)
+        start = data.draw(st.integers(0, array.size))
+        stop = data.draw(st.integers(start, array.size))
+        for found, expected in ((spool.get(piece), array), (spool.get(piece, start, stop), array[start:stop])):
+            assert found.dtype == array.dtype
+            assert np.array_equal(found, expected)
+    if allowed == 1 << 20:
+        assert spool.in_memory
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("timed", [False, True])
-def test_memory_and_files_hold_the_same_rows_of_a_shard_in_the_same_order(tmp_path, weighted, timed):
-    def filled(name, limit):
-        rows = spool(tmp_path / name, limit=limit, num_shards=3)
-        for low in range(0, 200, 33):
-            rows.add(chunk(low, low + 33, weighted=weighted, timed=timed))
-        return rows
-
-    kept = rows_of(filled("memory", 1 << 30).in_memory())
-    for limit in (0, 33 * 28 * 2, 33 * 28 * 6):  # each chunk goes to files, two at a time, six and the last
-        rows = filled(str(limit), limit)
-        assert rows.num_rows == 231
-        if not rows.spilled:
-            assert rows_of(rows.in_memory()) == kept
-        rows.spill()
-        for shard in range(3):
-            assert rows_of(rows.of_shard(shard)) == [row for row in kept if row[0] % 3 == shard]
+@pytest.mark.parametrize("allowed", [0, 1 << 20])
+def test_room_is_made_and_filled_in_parts(tmp_path, allowed):
+    spool = Spool(tmp_path / "file", Allowance(allowed))
+    piece, other = spool.reserve(10, np.uint32), spool.put(np.arange(3))
+    spool.fill(piece, 7, np.array([7, 8, 9], np.uint32))
+    spool.fill(piece, 0, np.arange(7, dtype=np.uint32))
+    spool.fill(piece, 4, np.empty(0, np.uint32))
+    assert spool.get(piece).tolist() == list(range(10))
+    assert spool.get(other).tolist() == [0, 1, 2]
+    assert spool.get(spool.reserve(0, np.uint8)).tolist() == []
 
 
-def test_no_rows_have_the_columns_of_the_others(tmp_path):
-    rows = spool(tmp_path / "spool", limit=0)
-    rows.add(chunk(0, 9, timed=False))
-    assert [None if column is None else column.dtype.name for column in rows.empty()] == [
-        "int64", "int64", "float32", None,
-    ]  # fmt: skip
-    assert all(column is None or column.size == 0 for column in rows.empty())
+def test_what_is_let_go_makes_room(tmp_path):
+    allowance = Allowance(800)
+    spool, other = Spool(tmp_path / "one", allowance), Spool(tmp_path / "other", allowance)
+    piece = spool.put(np.zeros(100))
+    waiting = other.put(np.ones(100))
+    assert spool.in_memory
+    assert not other.in_memory
+    spool.drop(piece)
+    spool.drop(piece)
+    later = other.put(np.full(100, 2.0))
+    assert later.number >= 0
+    assert other.get(waiting).tolist() == [1.0] * 100
+    other.close()
+    assert spool.put(np.zeros(100)).number >= 0
 
 
-def test_types_of_columns_come_back(tmp_path):
-    rows = spool(tmp_path / "spool", limit=0)
-    rows.add(chunk(0, 50))
-    part = next(rows.of_shard(0))
-    assert [column.dtype for column in part] == [np.int64, np.int64, np.float32, np.int64]
+def test_a_spool_that_is_closed_leaves_no_file(tmp_path):
+    spool = Spool(tmp_path / "file", Allowance(0))
+    spool.put(np.arange(10))
+    assert (tmp_path / "file").exists()
+    spool.close()
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_that_were_spilled_are_not_in_memory(tmp_path):
-    rows = spool(tmp_path / "spool", limit=0)
-    rows.add(chunk(0, 5))
-    with pytest.raises(AssertionError):
-        rows.in_memory()
+def test_a_spool_of_another_rank_is_read_and_filled_but_not_removed(tmp_path):
+    spool = Spool(tmp_path / "file", Allowance(0))
+    piece, room = spool.put(np.arange(10)), spool.reserve(4, np.uint8)
+    other = Spool(tmp_path / "file", Allowance(0), own=False)
+    assert other.get(piece, 3, 5).tolist() == [3, 4]
+    other.fill(room, 1, np.array([5, 6], np.uint8))
+    other.fill(room, 0, np.array([4], np.uint8))
+    other.fill(room, 3, np.array([7], np.uint8))
+    other.close()
+    assert spool.get(room).tolist() == [4, 5, 6, 7]
+
+
+def test_a_file_that_lost_its_end_is_an_error(tmp_path):
+    spool = Spool(tmp_path / "file", Allowance(0))
+    piece = spool.put(np.arange(100))
+    os.truncate(tmp_path / "file", 500)
+    with pytest.raises(OSError, match="ends too early"):
+        spool.get(piece)
