@@ -52,7 +52,7 @@ def describe_parquet(plan: RowPlan) -> str:
 
 def _open(path: Path) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path, memory_map=True)
+        file = pq.ParquetFile(path)
         _ = file.schema_arrow.names  # names that are no UTF-8 are found here
         return file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -124,7 +124,7 @@ def _read(
 ) -> pa.Table:
     try:
         if not hasattr(opened, "file"):
-            opened.file = pq.ParquetFile(path, metadata=metadata, memory_map=True)
+            opened.file = pq.ParquetFile(path, metadata=metadata)
         return opened.file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         place = f"row group {groups[0]}" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]}"
