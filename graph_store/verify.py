@@ -52,14 +52,16 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
     leases = [Lease(store, manifest.generation) for manifest in manifests]
     try:
         for manifest in manifests:
-            faults += _Generation(manifest, store).faults()
+            last = _Generation(manifest, store).faults()
+            faults += last
         log = faults_of_log(store, manifests[0].version)
         faults += log
-        version = newest.version if log else newest_version(store, newest.version)
+        files = [*base_files(newest, store), *overlay_files(newest, store)]
+        unsound = [path for path in files if any(fault.startswith(f"{path}: ") for fault in last)]
+        is_sound = not log and all(fault.startswith(tuple(f"{path}: " for path in unsound)) for fault in last)
+        version = newest_version(store, newest.version) if is_sound else newest.version
         if version > newest.version:
-            unsound: list[str] = []
-            files = [*base_files(newest, store), *overlay_files(newest, store)]
-            sound = [path for path in files if sound_file(path, unsound) is not None]
+            sound = [path for path in files if path.exists() and path not in unsound]
             faults += version_faults(newest, store, version, sound)
     finally:
         for lease in leases:

@@ -157,12 +157,10 @@ def difference(entry: StoredEdgeType, own: np.ndarray, back: np.ndarray) -> str:
     """Say how entries of a type differ from those of its reverse, given as rows of `entries_between`."""
     expected = back[:, [1, 0, 2, 3, 4]]
     ours, theirs = set(map(tuple, own[:, :2].tolist())), set(map(tuple, expected[:, :2].tolist()))
-    for name, missing, where in (
-        (entry.name, ours - theirs, entry.reverse),
-        (entry.reverse, theirs - ours, entry.name),
-    ):
-        if missing:
-            src, dst = min(missing)
-            ends = (src, dst) if name == entry.name else (dst, src)
-            return f"{name}: {ends[0]} → {ends[1]} has no opposite in {where}"
+    if ours - theirs:
+        src, dst = min(ours - theirs)
+        return f"{entry.name}: {src} → {dst} has no opposite in {entry.reverse}"
+    if theirs - ours:
+        src, dst = min(theirs - ours)
+        return f"{entry.name}: {src} → {dst} is not there, its opposite in {entry.reverse} is"
     return f"{entry.name}: its weights or times are not those of its reverse {entry.reverse}"

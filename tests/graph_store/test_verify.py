@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from zlib import crc32
 
 import pytest
 
@@ -32,10 +33,14 @@ def flip(path, at):
 
 
 def edit(store, change):
-    """Change the manifest by a function of its values."""
+    """Change the manifest, and its copy, by a function of its values; its crc32 is right."""
     values = json.loads((store / "manifest.json").read_text())
+    del values["crc32"]
     change(values)
-    (store / "manifest.json").write_text(json.dumps(values))
+    body = json.dumps(values, indent=1)
+    text = f'{body[:-2]},\n "crc32": "{crc32(body.encode()):08x}"\n}}'
+    for path in (store / "manifest.json", store / "gen-1" / "manifest.json"):
+        path.write_text(text)
 
 
 def sealed(store, shard):
@@ -194,7 +199,7 @@ def test_changed_counts_of_nodes_are_found(store):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda values: values["node_types"][0].update(count=5), "nodes in all shards, not 5"),
+        (lambda values: values["node_types"][0].update(count=9999), "9999 of 1956 nodes in all shards"),
         (lambda values: values["node_types"][0]["shard_counts"].append(0), "counts of 3 shards, not of 2"),
         (lambda values: values["node_types"][0].update(id_type="float"), "id_type 'float'"),
         (lambda values: values["node_types"].pop(), "its ends are no node types"),
@@ -206,7 +211,8 @@ def test_changed_counts_of_nodes_are_found(store):
         (lambda values: values["edge_types"][0].update(num_entries="many"), "damaged manifest"),
         (lambda values: values.update(num_shards=3), "counts of 2 shards, not of 3"),
         (lambda values: values.update(num_shards="2"), "num_shards is '2'"),
-        (lambda values: values.update(format=2), "store format 2, this version reads format 1"),
+        (lambda values: values.update(format=3), "store format 3, this version reads 2; it was made by a newer"),
+        (lambda values: values.update(format=1), "store format 1, this version reads 2; ingest again"),
         (lambda values: values.update(files={"gen-1/shard-0/x.sst": {}}), "damaged manifest"),
         (lambda values: values.update(node_types=7), "damaged manifest"),
         (lambda values: values.clear(), "damaged manifest"),
@@ -283,7 +289,7 @@ def test_a_reverse_type_with_the_same_edges_has_no_fault(two_types, rows):
 @pytest.mark.parametrize(
     ("rows", "back", "said"),
     [
-        (EDGES, swapped(EDGES)[1:] + [(10, 3, 1.0, None)], "has no opposite in"),
+        (EDGES, swapped(EDGES)[1:] + [(10, 3, 1.0, None)], "opposite in"),
         (EDGES, swapped(EDGES) + [(10, 3, 1.0, None)], "4 entries, its reverse item:rev_clicks:user has 5"),
         (EDGES, swapped(EDGES)[1:] + [(10, 1, 0.25, None)], "its weights or times are not those of its reverse"),
         (TIMED, swapped(TIMED)[1:] + [(10, 1, 0.5, 9)], "its weights or times are not those of its reverse"),
