@@ -12,6 +12,7 @@ from graph_store.generation import GenerationWriter, encoded_lists, remove_gener
 from graph_store.ids import IdMap, dense_ranks, nodes_of_ranks
 from graph_store.kernels import num_threads
 from graph_store.manifest import NAME, Manifest
+from graph_store.open_shards import OpenShards
 from graph_store.overlay_nodes import OverlayIds
 from graph_store.progress import Progress
 from graph_store.resident import arena_folder, records_of
@@ -58,28 +59,31 @@ def _write(
     bar.phase("folding", sum(entry.num_entries for entry in view.manifest.edge_types), unit="edge")
     rows = [0] * len(view.manifest.edge_types)
     renumbered: dict[int, np.ndarray] = {}
-    for number, entry in enumerate(view.manifest.edge_types):
-        source = next(item for item in view.manifest.node_types if item.name == entry.src)
-        counts = np.array(source.shard_counts, np.int64)
-        forward = manifest.forward(number)
-        adjacency = view.adjacencies[entry.name]
-        if entry.features and forward == number:
-            live = live_edge_rows(adjacency, entry.edge_rows)
-            renumbered[number] = np.cumsum(live) - 1
-            tables = view.edge_features[entry.name]
-            kept = np.flatnonzero(live)
-            writer.add_edge_features(number, tables.features, [tables.sections(name, kept) for name in tables.names])
-        if entry.features:
-            rows[number] = int(renumbered[forward][-1]) + 1 if renumbered[forward].size else 0
-        base = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        if not entry.features and adjacency.words is view.files[entry.name].sections["words"]:
-            writer.link_edges(number, manifest.generation, records_of(manifest, store, number))
-        else:
-            pieces = encoded_lists(
-                adjacency, counts, bits=entry.bits, threads=threads, edge_rows=renumbered.get(forward)
-            )
-            writer.add_edges(number, base, pieces)
-        bar.advance(entry.num_entries)
+    with OpenShards() as shards:
+        for number, entry in enumerate(view.manifest.edge_types):
+            source = next(item for item in view.manifest.node_types if item.name == entry.src)
+            counts = np.array(source.shard_counts, np.int64)
+            forward = manifest.forward(number)
+            adjacency = view.adjacencies[entry.name]
+            if entry.features and forward == number:
+                live = live_edge_rows(adjacency, entry.edge_rows)
+                renumbered[number] = np.cumsum(live) - 1
+                tables = view.edge_features[entry.name]
+                kept = np.flatnonzero(live)
+                writer.add_edge_features(
+                    number, tables.features, [tables.sections(name, kept) for name in tables.names]
+                )
+            if entry.features:
+                rows[number] = int(renumbered[forward][-1]) + 1 if renumbered[forward].size else 0
+            base = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            if not entry.features and adjacency.words is view.files[entry.name].sections["words"]:
+                writer.link_edges(number, manifest.generation, records_of(manifest, store, number, shards))
+            else:
+                pieces = encoded_lists(
+                    adjacency, counts, bits=entry.bits, threads=threads, edge_rows=renumbered.get(forward)
+                )
+                writer.add_edges(number, base, pieces)
+            bar.advance(entry.num_entries)
     return writer.seal(), rows
 
 

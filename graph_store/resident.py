@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from graph_store.feature_records import EDGES, NODES, feature_file, tables_from_
 from graph_store.features import Sections
 from graph_store.ids import CHECKED_LATER, IdMap
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
+from graph_store.open_shards import OpenShards
 from graph_store.shard import Shard, open_piece, seal_piece
 from graph_store.string_ids import StringMap
 
@@ -173,7 +175,7 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     return ids
 
 
-def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -> Encoded:
+def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int, shards: OpenShards) -> Encoded:
     """Read the records of an edge type from one shard.
 
     Raises
@@ -182,7 +184,7 @@ def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -
         One is damaged, or has other columns than the manifest says.
     """
     path, entry = shard_folder(store, manifest.generation, shard), manifest.edge_types[number]
-    with Shard(path) as database:
+    with shards.get(path) as database:
         encoded = database.records(number)
     bad = first_bad_record(encoded)
     if bad >= 0:
@@ -201,10 +203,13 @@ def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int) -
     return encoded
 
 
-def records_of(manifest: Manifest, store: Path, number: int) -> Iterable[tuple[int, Encoded]]:
+def records_of(
+    manifest: Manifest, store: Path, number: int, shards: OpenShards | None = None
+) -> Iterable[tuple[int, Encoded]]:
     """Yield (shard, records) of an edge type from the shards, each record checked."""
-    for shard in range(manifest.num_shards):
-        yield shard, records_of_shard(manifest, store, number, shard)
+    with OpenShards() if shards is None else nullcontext(shards) as opened:
+        for shard in range(manifest.num_shards):
+            yield shard, records_of_shard(manifest, store, number, shard, opened)
 
 
 def rebuild(manifest: Manifest, store: Path) -> None:
@@ -234,12 +239,13 @@ def _rebuild(manifest: Manifest, store: Path) -> None:
         path = node_file(store, manifest.generation, number)
         if not path.exists():
             write_nodes(path, ids_from_shards(manifest, store, number))
-    for number, edge_type in enumerate(manifest.edge_types):
-        path = edge_file(store, manifest.generation, number)
-        if not path.exists():
-            source = next(entry for entry in manifest.node_types if entry.name == edge_type.src)
-            base = np.concatenate([[0], np.cumsum(source.shard_counts)]).astype(np.int64)
-            write_edges(path, base, records_of(manifest, store, number))
+    with OpenShards() as shards:
+        for number, edge_type in enumerate(manifest.edge_types):
+            path = edge_file(store, manifest.generation, number)
+            if not path.exists():
+                source = next(entry for entry in manifest.node_types if entry.name == edge_type.src)
+                base = np.concatenate([[0], np.cumsum(source.shard_counts)]).astype(np.int64)
+                write_edges(path, base, records_of(manifest, store, number, shards))
     for kind, number, _ in featured(manifest):
         path = feature_file(store, manifest.generation, kind, number)
         if not path.exists():
