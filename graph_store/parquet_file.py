@@ -1,5 +1,6 @@
 """Rows from Parquet files: the columns asked for only, row groups decoded ahead of their consumer."""
 
+import mmap
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -7,6 +8,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -50,9 +52,32 @@ def describe_parquet(plan: RowPlan) -> str:
     return f"parquet, {ArrowRows(plan, _open(plan.path).schema_arrow).described()}"
 
 
+class _Mapped:
+    """A mapped file; what was read of it is let go, so that its pages do not count as this process's memory."""
+
+    def __init__(self, path: Path) -> None:
+        with open(path, "rb") as file:
+            self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._bytes = pa.py_buffer(self._pages)
+
+    def reader(self) -> pa.BufferReader:
+        """Return the file from its beginning."""
+        return pa.BufferReader(self._bytes)
+
+    def let_go(self, metadata: pq.FileMetaData, groups: list[int]) -> None:
+        """Give the pages of row groups back to the system's cache."""
+        for group in groups:
+            columns = [metadata.row_group(group).column(place) for place in range(metadata.num_columns)]
+            starts = [min(filter(None, (c.dictionary_page_offset, c.data_page_offset))) for c in columns]
+            stops = [start + column.total_compressed_size for start, column in zip(starts, columns)]
+            first = min(starts) // mmap.PAGESIZE * mmap.PAGESIZE
+            if 0 <= first < max(stops) <= len(self._pages):
+                self._pages.madvise(mmap.MADV_DONTNEED, first, max(stops) - first)
+
+
 def _open(path: Path) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, memory_map=True)
         _ = file.schema_arrow.names  # names that are no UTF-8 are found here
         return file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -67,12 +92,17 @@ def _slices(file: pq.ParquetFile, rows: ArrowRows, at_once: int, threads: int) -
     """Read large row groups piece by piece."""
     path = rows.plan.path
     size, total = path.stat().st_size, file.metadata.num_rows
-    stream = file.iter_batches(at_once, columns=rows.names, use_threads=threads > 1)
+    mapped = _Mapped(path)
+    stream = pq.ParquetFile(mapped.reader(), metadata=file.metadata).iter_batches(
+        at_once, columns=rows.names, use_threads=threads > 1
+    )
+    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
     first = 0
     for table in in_order(repeat(partial(_next, path, stream)), threads=1):
         if table is None:
             return
         done = first + table.num_rows
+        mapped.let_go(file.metadata, np.flatnonzero((ends > first) & (ends <= done)).tolist())
         yield rows.batch(table, first=first, bytes_done=size * done // total)
         first = done
 
@@ -82,10 +112,11 @@ def _groups(file: pq.ParquetFile, rows: ArrowRows, enough: int, threads: int) ->
     metadata = file.metadata
     size, total = rows.plan.path.stat().st_size, metadata.num_rows
     sizes = [metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    opened = threading.local()  # a ParquetFile is not for several threads at once
+    opened, mapped = threading.local(), _Mapped(rows.plan.path)  # a ParquetFile is not for several threads at once
 
     def read(run: list[int], first: int) -> Any:
-        table = _read(rows.plan.path, metadata, run, rows.names, opened)
+        table = _read(rows.plan.path, metadata, run, rows.names, opened, mapped)
+        mapped.let_go(metadata, run)
         return rows.batch(table, first=first, bytes_done=size * (first + table.num_rows) // total)
 
     def calls() -> Iterator[Callable[[], Any]]:
@@ -120,11 +151,16 @@ def _next(path: Path, stream: Iterator[pa.RecordBatch]) -> pa.Table | None:
 
 
 def _read(
-    path: Path, metadata: pq.FileMetaData, groups: list[int], names: list[str], opened: threading.local
+    path: Path,
+    metadata: pq.FileMetaData,
+    groups: list[int],
+    names: list[str],
+    opened: threading.local,
+    mapped: _Mapped,
 ) -> pa.Table:
     try:
         if not hasattr(opened, "file"):
-            opened.file = pq.ParquetFile(path, metadata=metadata)
+            opened.file = pq.ParquetFile(mapped.reader(), metadata=metadata)
         return opened.file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         place = f"row group {groups[0]}" if len(groups) == 1 else f"row groups {groups[0]} to {groups[-1]}"

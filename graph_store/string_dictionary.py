@@ -20,11 +20,19 @@ def _enter(strings, table, pool, pool_starts, used, part, parts, flag, codes, be
     A slot is the hash, then the string's number + 1 and above `FLAG_SHIFT` what is known of it.
     """
     starts, data, hashes = strings
+    likely = np.empty(LOOK_AHEAD, np.int64)
     mask, known = np.uint64(table.size // 2 - 1), np.int64(flag) << FLAG_SHIFT
     for low in range(begin, hashes.size, LOOK_AHEAD):
         high = min(low + LOOK_AHEAD, hashes.size)
+        # Most strings are there already: their slot, where their bytes start and the bytes are asked for in turn.
         for i in range(low, high):
             prefetch(table, 2 * np.int64(mix64(~np.uint64(hashes[i])) & mask))
+        for i in range(low, high):
+            slot = np.int64(mix64(~np.uint64(hashes[i])) & mask)
+            likely[i - low] = (table[2 * slot + 1] & ((np.int64(1) << FLAG_SHIFT) - 1)) - 1
+            prefetch(pool_starts, max(likely[i - low], 0))
+        for i in range(low, high):
+            prefetch(pool, pool_starts[max(likely[i - low], 0)])
         for i in range(low, high):
             mixed = mix64(~np.uint64(hashes[i]))
             if parts > 1 and np.int64((mixed >> np.uint64(40)) % np.uint64(parts)) != part:
