@@ -98,12 +98,13 @@ class FeatureBuilder:
             places = np.stack([starts, np.diff(column.indptr)], axis=1)
             self._places.put(rows[used], places[used])
         elif self._words is not None:
-            self._values.put(rows[used], self._codes(column)[used])
+            self._values.put(rows[used], self._codes(column, used))
         else:
             self._values.put(rows[used], column.values[used])
         self._present.put(rows[used], np.ones(used.size, np.uint8))
 
-    def _codes(self, column: Column) -> np.ndarray:
+    def _codes(self, column: Column, used: np.ndarray) -> np.ndarray:
+        """Return the codes of some rows; words of the others are not taken."""
         import pyarrow as pa
 
         assert self._words is not None
@@ -111,7 +112,7 @@ class FeatureBuilder:
         starts = np.ascontiguousarray(column.indptr, np.int64)
         data = np.ascontiguousarray(column.values, np.uint8)
         texts = pa.LargeStringArray.from_buffers(starts.size - 1, pa.py_buffer(starts), pa.py_buffer(data))
-        return self._words.add(texts)
+        return self._words.add(texts if used.size == len(texts) else texts.take(pa.array(used)))
 
     def sections(self) -> Sections:
         """Return the table, mapped from its files where it is large."""

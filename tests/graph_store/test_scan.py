@@ -236,6 +236,8 @@ def test_features_of_nodes_come_as_arrow_columns_and_absent_ones_as_null(feature
 
 def test_some_features_are_given_in_the_order_asked(featured):
     with graph_store.open(featured) as store:
+        words = {word for batch in store.scan_nodes("item", ["kind"]) for word in batch["kind"].dictionary.to_pylist()}
+        assert words == {"book", "toy"}  # and not what stands for an absent one
         reader = store.scan_nodes("item", ["title", "price"], batch_rows=1)
         assert reader.schema.names == ["id", "title", "price"]
         assert sorted(rows_of(reader))[:2] == [(10, "Ä", 9.5), (20, None, None)]
