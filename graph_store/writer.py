@@ -66,7 +66,11 @@ class GraphWriter:
             self.manifest = Manifest.load(self.path)
             recover(self.path, self.manifest)
             self._log = CommitLog(self.path, self.manifest.version)
-            self._load()
+            try:
+                self._load()
+            except BaseException:
+                self._log.close()
+                raise
         except BaseException:
             self._lock.release()
             raise
