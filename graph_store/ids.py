@@ -183,6 +183,32 @@ def assign(keys: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray, n
     return base, nodes, order
 
 
+@kernel
+def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> int:
+    """Fill `out` with dense ranks; returns the place of the first number that is no node, -1 where there is none."""
+    num_shards, bad = np.uint64(base.size - 1), np.int64(-1)
+    for i in range(nodes.size):
+        local = np.uint64(nodes[i]) // num_shards
+        shard = np.int64(np.uint64(nodes[i]) - local * num_shards)
+        rank = base[shard] + np.int64(local)
+        if nodes[i] < 0 or rank >= base[shard + 1]:
+            if bad < 0:
+                bad = i
+            rank = 0
+        out[i] = rank
+    return bad
+
+
+@kernel
+def _take(values: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+    for low in range(0, places.size, LOOK_AHEAD):
+        high = min(low + LOOK_AHEAD, places.size)
+        for i in range(low, high):
+            prefetch(values, places[i])
+        for i in range(low, high):
+            out[i] = values[places[i]]
+
+
 def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
     """Return int64[n], the dense rank of each node.
 
@@ -196,12 +222,12 @@ def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
     given = np.asarray(nodes)
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"nodes must be integers, got {given.dtype}")
-    nodes = given.astype(np.int64, copy=False)
-    locals_, shards = np.divmod(nodes, base.size - 1)
-    wrong = (nodes < 0) | (locals_ >= np.diff(base)[shards])
-    if wrong.any():
-        raise ValueError(f"node {given[wrong][0]} is none of {base[-1]} in {base.size - 1} shards")
-    return base[shards] + locals_
+    flat = np.ascontiguousarray(given.ravel(), np.int64)
+    ranks = np.empty(flat.size, np.int64)
+    bad = int(_dense_ranks(flat, base, ranks))
+    if bad >= 0:
+        raise ValueError(f"node {given.ravel()[bad]} is none of {base[-1]} in {base.size - 1} shards")
+    return ranks.reshape(given.shape)
 
 
 def nodes_of_ranks(base: np.ndarray) -> np.ndarray:
@@ -372,5 +398,7 @@ class IdMap:
         ranks = dense_ranks(nodes, self.base)
         if not self._is_checked:
             self._checks["ids"].items(ranks, ranks + 1)
-        found = self.originals[ranks]
+        found = np.empty(ranks.size, np.int64)
+        _take(self.originals, ranks.ravel(), found)
+        found = found.reshape(ranks.shape)
         return found.view(np.uint64) if self.id_type == "unsigned" else found
