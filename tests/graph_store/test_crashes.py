@@ -1,0 +1,89 @@
+"""Processes are killed at any moment: nothing acknowledged is lost, batches are whole, verify finds nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graph_store
+from graph_store.manifest import Manifest
+from graph_store.writer import GraphWriter
+from tests.graph_store import crash_batches, live_model
+from tests.graph_store.empty_stores import make_empty
+
+ROOT = Path(__file__).parents[2]
+
+
+class Twin:
+    """The model at any version, in turn."""
+
+    def __init__(self):
+        self.version, self.model = 1, live_model.Model(*crash_batches.CONFIG)
+
+    def at(self, version):
+        assert version >= self.version
+        while self.version < version:
+            self.version += 1
+            crash_batches.apply(self.version, None, self.model)
+        return self.model
+
+
+def killed_after(path, seconds, fold_rows):
+    """Let a process commit for so long, kill it, and return the last version that it acknowledged."""
+    arguments = [sys.executable, "-m", "tests.graph_store.crash_batches", str(path), str(fold_rows)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        try:
+            child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+        said = child.stdout.read().split("\n")
+        child.wait()
+    assert child.returncode == -9, said
+    # The last line may be cut.
+    return max((int(line) for line in said[:-1]), default=0)
+
+
+def kill_and_look(path, twin, seconds, fold_rows, *, verify=True):
+    acknowledged = killed_after(path, seconds, fold_rows)
+    # First a reader, before any writer has recovered.
+    with graph_store.open(path, threads=1) as store:
+        assert acknowledged <= store.version
+        seen = store.version
+        model = twin.at(store.version)
+        live_model.check(store, model)
+    if verify:
+        assert graph_store.verify(path) == []
+    with GraphWriter(path, threads=1, fold_rows=0) as writer:
+        assert writer.version == seen
+        kept = {f"gen-{writer.manifest.generation}", *(f"gen-{each.generation}" for each in older(path))}
+        assert {folder.name for folder in path.glob("gen-*")} == kept
+    live_model.check_path(path, model)
+    return acknowledged
+
+
+def older(path):
+    newest = Manifest.load(path)
+    found = [Manifest.load(copy.parent) for copy in path.glob("gen-*/manifest.json")]
+    return [manifest for manifest in found if manifest.generation < newest.generation]
+
+
+@pytest.mark.parametrize("fold_rows", [0, 150])
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path, fold_rows):
+    path, twin = make_empty(tmp_path / "killed.store", *crash_batches.CONFIG), Twin()
+    random = np.random.default_rng(fold_rows)
+    for _ in range(3):
+        kill_and_look(path, twin, random.uniform(0.2, 1.5), fold_rows)
+    assert twin.version > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fold_rows", [0, 150, 1000])
+def test_a_writer_killed_200_times_loses_nothing_that_it_acknowledged(tmp_path, fold_rows):
+    path, twin = make_empty(tmp_path / "killed.store", *crash_batches.CONFIG), Twin()
+    random = np.random.default_rng(100 + fold_rows)
+    for number in range(67):
+        kill_and_look(path, twin, random.uniform(0.0, 1.5), fold_rows, verify=number % 5 == 0)
+    assert graph_store.verify(path) == []
