@@ -105,8 +105,10 @@ class Intake:
         for reason, dropped in batch.dropped.items():
             counts[reason] = counts.get(reason, 0) + dropped
         self.rows_read += batch.num_rows + sum(batch.dropped.values())
-        batch = self._without_loops(edge_type, batch, counts)
         number = list(self.schema.edge_types).index(name)
+        if batch.relation is not None:
+            self._know(number, edge_type, batch.relation)
+        batch = self._without_loops(edge_type, batch, counts)
         src_segment, src = self._codes(edge_type, edge_type.name.src, batch.src)
         dst_segment, dst = self._codes(edge_type, edge_type.name.dst, batch.dst)
         if batch.src_only is not None and len(batch.src_only):
@@ -150,12 +152,10 @@ class Intake:
         counts["self_loops"] = counts.get("self_loops", 0) + count
         return _only(batch, ~loops)
 
-    def _relations(self, number: int, edge_type: EdgeType, names: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the number of each row's relation, and edge ids where rows have features."""
+    def _know(self, number: int, edge_type: EdgeType, names: Any) -> None:
+        """Give each new relation its number, also one of which a rule leaves out every row."""
         known = self.relations[number]
-        encoded = names.dictionary_encode()
-        numbers = np.empty(max(1, len(encoded.dictionary)), np.uint16)
-        for place, relation in enumerate(encoded.dictionary.to_pylist()):
+        for relation in names.unique().to_pylist():
             if relation not in known:
                 if len(known) == MAX_RELATIONS:
                     raise BadInput(
@@ -164,6 +164,13 @@ class Intake:
                     )
                 edge_type.name.with_relation(relation)
                 known[relation] = len(known)
+
+    def _relations(self, number: int, edge_type: EdgeType, names: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the number of each row's relation, and edge ids where rows have features."""
+        known = self.relations[number]
+        encoded = names.dictionary_encode()
+        numbers = np.empty(max(1, len(encoded.dictionary)), np.uint16)
+        for place, relation in enumerate(encoded.dictionary.to_pylist()):
             numbers[place] = known[relation]
         relations = numbers[encoded.indices.to_numpy()]
         counted = np.zeros(len(known), np.int64)

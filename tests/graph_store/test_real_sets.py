@@ -215,6 +215,16 @@ def test_freebase_entities_and_facts_come_back(published, triples):
             assert sorted(zip(src, dst)) == sorted(zip(heads, tails))
 
 
+def test_relations_that_only_lead_from_an_entity_to_itself_have_no_edge_without_self_loops(published, triples):
+    options = {"source": {"member": "train.txt"}, "self_loops": "drop"}
+    report = published.report("fb15k-237", **options)
+    loops = Counter(relation for head, relation, tail in triples["train"] if head == tail)
+    expected = Counter(relation for _, relation, _ in triples["train"])
+    assert report.counts == {"entity:*:entity": {"self_loops": loops.total()}}
+    assert report.info["edges"] == {f"entity:{name}:entity": expected[name] - loops[name] for name in expected}
+    assert min(report.info["edges"].values()) == 0
+
+
 @pytest.mark.parametrize(("part", "num_unknown", "num_entities"), [("valid", 9, 8), ("test", 28, 29)])
 def test_held_out_facts_of_freebase_are_not_in_the_store(published, triples, part, num_unknown, num_entities):
     with graph_store.open(published.path("fb15k-237", source={"member": "train.txt"})) as store:
