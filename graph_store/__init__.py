@@ -1,5 +1,8 @@
 """A durable graph store in RocksDB shards, sampled as fast as memory."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from graph_store.adjacency import Adjacency
 from graph_store.batch import Batch, UpdateReport
 from graph_store.changes import Changes, EdgeSet, changes
@@ -16,16 +19,18 @@ from graph_store.errors import (
     UnknownNodeType,
     UnknownVersion,
 )
-from graph_store.export import export
 from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
-from graph_store.interop import from_networkx, from_scipy, to_networkx, to_scipy
 from graph_store.negatives import sample_negatives
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
 from graph_store.verify import verify
 from graph_store.writer import GraphWriter
+
+if TYPE_CHECKING:
+    from graph_store.interop import from_networkx, from_scipy, to_networkx, to_scipy
+    from graph_store.parquet_export import export
 
 __all__ = [
     "Adjacency",
@@ -71,3 +76,14 @@ __all__ = [
     "to_scipy",
     "verify",
 ]
+
+# What needs pyarrow's readers and writers is loaded when it is first asked for: a query opens a store without them.
+_LATE = {"export": "parquet_export"} | dict.fromkeys(
+    ("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'graph_store' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"graph_store.{_LATE[name]}"), name)

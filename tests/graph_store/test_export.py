@@ -11,7 +11,7 @@ import pytest
 
 import graph_store
 from graph_store import BadInput, FeatureType, GraphStoreError, Schema
-from graph_store.export import export
+from graph_store.parquet_export import export
 
 CLICKS, NEAR, LINKS, ODD = "user:clicks:item", "item:near:item", "user:links:user", "item:/film/actor:user"
 
@@ -225,7 +225,7 @@ def test_an_export_that_fails_leaves_nothing(big, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys.modules["graph_store.export"], "fsync_file", full)
+    monkeypatch.setattr(sys.modules["graph_store.parquet_export"], "fsync_file", full)
     with graph_store.open(big) as store, pytest.raises(GraphStoreError, match="no space left on the disk"):
         export(store, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
