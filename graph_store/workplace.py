@@ -16,6 +16,7 @@ from pathlib import Path
 
 from graph_store.errors import BadInput
 from graph_store.manifest import NAME, fsync_folder
+from graph_store.writer_lock import WriterLock
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
@@ -52,6 +53,8 @@ def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterat
     ------
     BadInput
         Something is at `target` that may not be replaced: anything without `overwrite`, what is no store with it.
+    StoreBusy
+        A process is writing to the store that is to be replaced.
     """
     place = target.resolve()
     if place.parent.exists() and not place.parent.is_dir():
@@ -67,7 +70,8 @@ def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterat
             fsync_folder(folder / STORE)
             _check(target, overwrite)
             try:
-                _move(folder, place)
+                with _nobody_writes(place):
+                    _move(folder, place)
             except OSError as error:
                 if error.errno in _TAKEN:
                     raise _exists(target) from error
@@ -91,6 +95,22 @@ def _check(target: Path, overwrite: bool) -> None:
         raise _exists(target)
     if not (target / NAME).exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadInput(f"{target}: is no store, so it is not overwritten; choose another path")
+    with _nobody_writes(target):
+        pass
+
+
+@contextmanager
+def _nobody_writes(place: Path) -> Iterator[None]:
+    """Keep writers of a store out while it is replaced; StoreBusy where there is one."""
+    try:
+        lock = WriterLock(place) if (place / NAME).exists() else None
+    except PermissionError:  # then nobody else can write to it either
+        lock = None
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def _new_folder(place: Path) -> tuple[Path, int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graph_store
-from graph_store import GraphWriter, Schema, UnknownVersion
+from graph_store import GraphWriter, Schema, StoreBusy, UnknownVersion
 
 
 def ingested(folder, rows, **options):
@@ -139,6 +139,18 @@ def test_a_node_that_comes_back_has_its_number_again(tmp_path):
             with graph_store.open(path) as store:
                 assert store.to_nodes("a", [2])[0] == node
                 assert store.degree([2], "a:r:b").tolist() == [1]
+
+
+def test_a_store_that_is_being_written_to_is_not_replaced(tmp_path):
+    path = ingested(tmp_path, [(1, 10)])
+    schema = Schema.from_edges(tmp_path / "edges.csv", "a:r:b")
+    with GraphWriter(path) as writer:
+        with pytest.raises(StoreBusy, match=r"store: process \d+ on .* since .* is writing to it"):
+            graph_store.ingest(schema, path, overwrite=True)
+        assert writer.add_edges("a:r:b", [2], [10]).version == 2
+    assert graph_store.open(path).version == 2
+    graph_store.ingest(schema, path, overwrite=True)
+    assert graph_store.open(path).version == 1
 
 
 def test_space_of_what_was_deleted_is_given_back(tmp_path):
