@@ -11,15 +11,22 @@ MAX_OPEN = 32
 
 
 class OpenShards:
-    """Databases of shards, open for reading; closed with the context."""
+    """Databases of shards, open for reading; closed with the context.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    limit : int
+        How many stay open; 0 for none: then there is nothing to close.
+    """
+
+    def __init__(self, limit: int = MAX_OPEN) -> None:
+        self._limit = limit
         self._open: dict[Path, Shard] = {}
 
     def get(self, path: Path) -> AbstractContextManager[Shard]:
         """Return a context with the shard in a folder; CorruptBlock where RocksDB cannot open it."""
         if path not in self._open:
-            if len(self._open) == MAX_OPEN:
+            if len(self._open) == self._limit:
                 return Shard(path)
             self._open[path] = Shard(path)
         return nullcontext(self._open[path])

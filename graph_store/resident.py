@@ -25,7 +25,7 @@ from graph_store.features import Sections
 from graph_store.ids import CHECKED_LATER, IdMap
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.open_shards import OpenShards
-from graph_store.shard import Shard, open_piece, seal_piece
+from graph_store.shard import open_piece, seal_piece
 from graph_store.string_ids import StringMap
 
 PIECE_IDS = 4096
@@ -133,7 +133,7 @@ def dead_piece(ids: IdMap, number: int, shard: int) -> list[tuple[bytes, bytes]]
     return [(dead_key(number), seal_piece(dead, dead.size, 0))] if dead.size else []
 
 
-def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
+def ids_from_shards(manifest: Manifest, store: Path, number: int, shards: OpenShards | None = None) -> IdMap:
     """Rebuild a node type's map from the pieces in the shards.
 
     Raises
@@ -146,9 +146,10 @@ def ids_from_shards(manifest: Manifest, store: Path, number: int) -> IdMap:
     bodies: list[np.ndarray] = []
     lengths: list[np.ndarray] = []
     gone = [np.empty(0, np.int64)]
+    opened = OpenShards(0) if shards is None else shards
     for shard in range(manifest.num_shards):
         path, count = shard_folder(store, manifest.generation, shard), 0
-        with Shard(path) as database:
+        with opened.get(path) as database:
             for piece in database.id_pieces(number):
                 size, body = open_piece(piece, f"{path}: ids of {node_type.name!r} from {count}")
                 if node_type.id_type == "string":
@@ -235,21 +236,21 @@ def rebuild(manifest: Manifest, store: Path) -> None:
 
 def _rebuild(manifest: Manifest, store: Path) -> None:
     arena_folder(store).mkdir(exist_ok=True)
-    for number in range(len(manifest.node_types)):
-        path = node_file(store, manifest.generation, number)
-        if not path.exists():
-            write_nodes(path, ids_from_shards(manifest, store, number))
     with OpenShards() as shards:
+        for number in range(len(manifest.node_types)):
+            path = node_file(store, manifest.generation, number)
+            if not path.exists():
+                write_nodes(path, ids_from_shards(manifest, store, number, shards))
         for number, edge_type in enumerate(manifest.edge_types):
             path = edge_file(store, manifest.generation, number)
             if not path.exists():
                 source = next(entry for entry in manifest.node_types if entry.name == edge_type.src)
                 base = np.concatenate([[0], np.cumsum(source.shard_counts)]).astype(np.int64)
                 write_edges(path, base, records_of(manifest, store, number, shards))
-    for kind, number, _ in featured(manifest):
-        path = feature_file(store, manifest.generation, kind, number)
-        if not path.exists():
-            write_tables(path, features_from_shards(manifest, store, kind, number))
+        for kind, number, _ in featured(manifest):
+            path = feature_file(store, manifest.generation, kind, number)
+            if not path.exists():
+                write_tables(path, features_from_shards(manifest, store, kind, number, shards))
 
 
 def featured(manifest: Manifest) -> Iterator[tuple[bytes, int, StoredNodeType | StoredEdgeType]]:
@@ -262,7 +263,9 @@ def featured(manifest: Manifest) -> Iterator[tuple[bytes, int, StoredNodeType | 
             yield EDGES, number, edge_type
 
 
-def features_from_shards(manifest: Manifest, store: Path, kind: bytes, number: int) -> list[Sections]:
+def features_from_shards(
+    manifest: Manifest, store: Path, kind: bytes, number: int, shards: OpenShards | None = None
+) -> list[Sections]:
     """Put the tables of a type together again from the pieces in the shards.
 
     Raises
@@ -271,9 +274,11 @@ def features_from_shards(manifest: Manifest, store: Path, kind: bytes, number: i
         A piece is damaged or missing.
     """
 
+    opened = OpenShards(0) if shards is None else shards
+
     def read(shard: int, family: str, key: bytes) -> list[tuple[bytes, bytes, str]]:
         path = shard_folder(store, manifest.generation, shard)
-        with Shard(path) as database:
+        with opened.get(path) as database:
             return [(at, piece, f"{path}: {family!r}, key {at.hex()}") for at, piece in database.items(family, key)]
 
     entry = manifest.node_types[number] if kind == NODES else manifest.edge_types[number]
