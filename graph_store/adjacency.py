@@ -72,12 +72,12 @@ def locate_extra(words, words32, entry, degree, bit, bits, start):
     if start < 0:
         head = -1 - start
         section = (bit >> 6) + words_of(degree, bits) + 1
-        stored, first, widths = degree, 0, np.int64(words[head + 2])
-        time_bits, base, time_at = widths & 0xFF, np.int64(words[head + 3]), 0
+        stored, first, widths = np.int64(degree), np.int64(0), np.int64(words[head + 2])
+        time_bits, base, time_at = widths & np.int64(0xFF), np.int64(words[head + 3]), 0
     else:
         section = ((bit - start * bits) >> 6) + words_of(np.int64(words32[block * 2 + 5]), bits) + 1
         stored, first = np.int64(words32[block * 2 + 5]), start
-        time_bits, base, time_at = np.int64(words[block] >> np.uint64(56)), 0, 1
+        time_bits, base, time_at = np.int64(words[block] >> np.uint64(56)), np.int64(0), 1
     weight = section * 2 + first
     if flags & np.uint64(FLAG_WEIGHTS):
         section += (stored + 1) >> 1
@@ -87,7 +87,7 @@ def locate_extra(words, words32, entry, degree, bit, bits, start):
             base = np.int64(words[section])
         time_bit = ((section + time_at) << 6) + first * time_bits
         section += time_at + words_of(stored, time_bits) + 1
-    id_bit, id_bits, id_base = 0, 0, 0
+    id_bit, id_bits, id_base = np.int64(0), np.int64(0), np.int64(0)
     if flags & np.uint64(FLAG_EDGE_IDS) and stored:
         id_bits = np.int64(words[section] >> np.uint64(56))
         id_base = np.int64(words[section] & np.uint64(MAX_EDGE_ID))

@@ -143,7 +143,7 @@ def values_of(feature: FeatureType, sections: Mapping[str, np.ndarray]) -> Featu
     if feature.kind == "string":
         return FeatureValues(_texts(np.asarray(values), sections["starts"], present), None, present)
     if feature.kind == "category":
-        words = np.array([word.decode() for word in words_of(sections)] or [None], object)
+        words = np.array([*(word.decode() for word in words_of(sections)), None], object)
         texts = words[values]
         texts[~present] = None
         return FeatureValues(texts, None, present)

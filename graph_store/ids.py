@@ -184,7 +184,7 @@ def assign(keys: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 @kernel
-def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> int:
+def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> np.int64:
     """Fill `out` with dense ranks; returns the place of the first number that is no node, -1 where there is none."""
     num_shards, bad = np.uint64(base.size - 1), np.int64(-1)
     for i in range(nodes.size):
@@ -193,8 +193,8 @@ def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> int:
         rank = base[shard] + np.int64(local)
         if nodes[i] < 0 or rank >= base[shard + 1]:
             if bad < 0:
-                bad = i
-            rank = 0
+                bad = np.int64(i)
+            rank = np.int64(0)
         out[i] = rank
     return bad
 
@@ -398,7 +398,6 @@ class IdMap:
         ranks = dense_ranks(nodes, self.base)
         if not self._is_checked:
             self._checks["ids"].items(ranks, ranks + 1)
-        found = np.empty(ranks.size, np.int64)
-        _take(self.originals, ranks.ravel(), found)
-        found = found.reshape(ranks.shape)
+        found = np.empty(ranks.shape, np.int64)
+        _take(self.originals, ranks.ravel(), found.ravel())
         return found.view(np.uint64) if self.id_type == "unsigned" else found
