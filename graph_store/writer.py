@@ -21,6 +21,7 @@ from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.update_batch import Operation, to_payload
 from graph_store.update_rules import known_edges
 from graph_store.view import base_view
+from graph_store.write_errors import write_errors
 from graph_store.writer_lock import WriterLock
 
 # A fold begins when the log holds this share of the base's entries, and at least so many.
@@ -58,7 +59,8 @@ class GraphWriter:
         self.path, self._threads, self._keep = Path(path), threads, keep
         self.manifest = Manifest.load(self.path)
         self._lock = WriterLock(self.path)
-        self._mutex, self._fold_rows = threading.RLock(), fold_rows
+        self._mutex, self._fold_mutex, self._fold_rows = threading.RLock(), threading.Lock(), fold_rows
+        self._in_batch = False
         self._folding: threading.Thread | None = None
         self._fold_error: BaseException | None = None
         self._closed = False
@@ -163,8 +165,10 @@ class GraphWriter:
         if self._closed:
             raise StoreClosed(f"{self.path}: the writer was closed")
         with self._mutex:
+            if self._in_batch:
+                raise GraphStoreError(f"{self.path}: a batch is open; use it, or end it first")
             self._raise_fold_error()
-            batch = Batch(self)
+            batch, self._in_batch = Batch(self), True
             try:
                 yield batch
                 self._commit(batch)
@@ -172,9 +176,13 @@ class GraphWriter:
                 # Ids that the batch gave out are forgotten.
                 self._load()
                 raise
+            finally:
+                self._in_batch = False
         self._maybe_fold()
 
     def _commit(self, batch: Batch) -> None:
+        if self._closed:
+            raise StoreClosed(f"{self.path}: the writer was closed while a batch was open")
         if not batch.operations:
             batch.report.version = self.version
             return
@@ -236,14 +244,19 @@ class GraphWriter:
             raise GraphStoreError(f"{self.path}: a fold in the background failed: {error}") from error
 
     def _fold(self, *, progress: bool = False) -> None:
-        with self._mutex:
-            version = self.version
-            self._log.rotate()
-        manifest = fold(self.path, self.manifest, version, threads=self._threads, progress=progress)
-        with self._mutex:
-            self.manifest = manifest
-            publish(self.path, manifest, keep=self._keep)
-            self._log.drop(oldest_version(self.path))
+        with self._fold_mutex:
+            with self._mutex:
+                version = self.version
+                self._log.rotate()
+            if version == self.manifest.version:
+                return
+            manifest = fold(self.path, self.manifest, version, threads=self._threads, progress=progress)
+            with self._mutex, write_errors(self.path, "it is as it was"):
+                try:
+                    publish(self.path, manifest, keep=self._keep)
+                finally:
+                    self.manifest = Manifest.load(self.path)
+                self._log.drop(oldest_version(self.path))
 
     def fold(self, *, progress: bool = False) -> int:
         """Write a new generation of all that is committed, and return its version; none where nothing is to fold.
