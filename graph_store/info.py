@@ -50,7 +50,7 @@ def info(path: str | os.PathLike[str]) -> dict[str, Any]:
         "edges": {entry.name: entry.num_edges for entry in edge_types},
         "duplicates": {entry.name: entry.duplicates for entry in edge_types},
         "self_loops": {entry.name: entry.self_loops for entry in edge_types},
-        "left_out": {entry.name: entry.counts for entry in edge_types if entry.counts},
+        "left_out": manifest.left_out,
         "id_types": {entry.name: entry.id_type for entry in node_types},
         "features": {
             name: [{key: each.get(key) for key in _FEATURE_KEYS} for each in listed]

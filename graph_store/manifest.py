@@ -95,8 +95,6 @@ class StoredEdgeType:
         What the times count.
     rules : dict of str to str
         What is done with duplicates, self loops, missing nodes and weights, as in the schema.
-    counts : dict of str to int
-        Rows that a rule left out when the store was made.
     """
 
     name: str
@@ -113,7 +111,6 @@ class StoredEdgeType:
     features: list[dict] = field(default_factory=list)
     time_unit: str | None = None
     rules: dict[str, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def feature_types(self) -> list[FeatureType]:
@@ -162,6 +159,8 @@ class Manifest:
 
     Attributes
     ----------
+    left_out : dict
+        Of each type that the schema declared, a wildcard as one, the rows that a rule left out when the store was made.
     files : dict
         Of each sealed file, by path within the store, its bytes and crc32.
     """
@@ -173,6 +172,7 @@ class Manifest:
     generation: int = 1
     version: int = 1
     format: int = FORMAT
+    left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     files: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:

@@ -211,6 +211,7 @@ class StoreOutput:
                 for name, ids in run.nodes.items()
             ],
             edge_types=[self._entry(group, place) for group in run.groups for place in range(len(group.names))],
+            left_out={name: counts for name, counts in run.counts.items() if counts},
             files=sealed,
         )
 
@@ -237,6 +238,4 @@ class StoreOutput:
             features=stored_features(edge_type.features),
             time_unit=edge_type.time_unit,
             rules={rule: getattr(edge_type, rule) for rule in POLICIES},
-            # Which relation the rows of a wildcard were of that were left out is not known.
-            counts={} if edge_type.name.is_wildcard else run.counts[str(edge_type.name)],
         )

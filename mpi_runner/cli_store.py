@@ -143,6 +143,12 @@ def _say_counts(info: dict[str, Any]) -> None:
     click.echo()
     edges = ((name, count, info["duplicates"][name], info["self_loops"][name]) for name, count in info["edges"].items())
     table([("edge type", "edges", "duplicates dropped", "self loops"), *edges])
+    left_out = [
+        (name, rule.replace("_", " "), rows) for name, rules in info["left_out"].items() for rule, rows in rules.items()
+    ]
+    if left_out:
+        click.echo()
+        table([("type", "rows left out", "count"), *left_out])
 
 
 @click.command()
