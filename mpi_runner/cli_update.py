@@ -336,7 +336,7 @@ def export(store: str, folder: str, as_of: int | None, progress: bool | None, as
 
     Example: gossamer export clicks.store clicks && gossamer ingest clicks/schema.toml again.store
     """
-    from graph_store.export import export as write_files
+    from graph_store.parquet_export import export as write_files
     from graph_store.store import open as open_store
 
     start = clock.monotonic()
