@@ -183,7 +183,8 @@ def _opened(source: EdgeSource | NodeSource, plan: RowPlan) -> tuple[_Columns | 
         return _one_array(plan, open_npy(path)), plan
     arrays = open_npz(path)
     if {"format", "shape"} <= set(arrays):
-        return _sparse(path, arrays), plan
+        with damage_told(path):
+            return _sparse(path, arrays), plan
     if len(arrays) == 1:
         return _one_array(plan, next(iter(arrays.values()))), plan
     plan = with_usual_names(plan, source, list(arrays))
@@ -244,5 +245,4 @@ def _sparse(path: Path, arrays: Mapping[str, ArrayPieces]) -> _Columns | _Entrie
         return _Entries(path, arrays, by_column=name == "csc")
     import scipy.sparse
 
-    with damage_told(path):
-        return _Matrix(scipy.sparse.load_npz(path))
+    return _Matrix(scipy.sparse.load_npz(path))

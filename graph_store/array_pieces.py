@@ -1,5 +1,6 @@
 """Arrays of .npy and .npz files, read in pieces of rows: mapped where stored plain, else decompressed on the way."""
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,11 @@ from numpy.typing import NDArray
 from graph_store.errors import BadInput
 
 _LOCAL_HEADER_BYTES = 30
+# What numpy, scipy, zipfile and zlib raise at a file that is damaged, or whose arrays do not fit each other.
+_DAMAGE = (
+    *(OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, SyntaxError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -147,7 +153,7 @@ def damage_told(path: Path) -> Iterator[None]:
         yield
     except BadInput:
         raise
-    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGE as error:
         detail = " ".join(str(error).split())
         if "ython objects" in detail:
             raise BadInput(f"{path}: holds Python objects, which are never loaded; save numbers or strings") from None

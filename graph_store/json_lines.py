@@ -237,6 +237,8 @@ class _Parser:
 
     def _read(self, data: bytes) -> pa.Table | None:
         """Return the columns as Arrow reads them; None where it cannot, or not one object from each line."""
+        if not data.lstrip().startswith(b"{"):
+            return None  # Arrow crashes where a null comes before any object (apache/arrow#47409)
         try:
             table = pj.read_json(
                 pa.BufferReader(data),

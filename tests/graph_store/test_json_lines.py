@@ -146,6 +146,11 @@ def test_a_line_that_is_no_object_is_refused(write, line, says):
     assert says in refusal(write(f'{{"u":1,"i":2}}\n{line}\n{{"u":5,"i":6}}\n'))
 
 
+@pytest.mark.parametrize("first", ["null", "  null", "\n\tnull", "true", "[null]", '"null"', "null null"])
+def test_a_first_line_that_is_no_object_is_refused(write, first):
+    assert "write an object ({…}) a line" in refusal(write(f'{first}\n{{"u":1,"i":2}}\n'))
+
+
 def test_bytes_that_are_not_utf8_are_refused_by_line(write):
     data = b'{"u":"a","i":"b"}\n{"u":"\xff","i":"c"}\n'
     assert "line 2: is not UTF-8" in refusal(write(data), ids=NAMED)

@@ -112,3 +112,22 @@ def test_a_saved_matrix_whose_parts_do_not_fit_is_refused(tmp_path):
         np.savez(path, **{key: np.asarray(value) for key, value in parts.items()}, indptr=np.array(indptr))
         with pytest.raises(BadInput, match="damaged: indptr, indices and data of the matrix do not fit"):
             read(EdgeSource(path))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"indptr": []}, {"indptr": [["a"]]}, {"data": 1.0}, {"format": np.array([b"csr", b"csc"])}]
+)
+def test_a_saved_matrix_of_other_parts_is_refused(tmp_path, changed):
+    path = tmp_path / "edges.npz"
+    parts = {"indices": [0, 1], "indptr": [0, 1, 2], "data": [1.0, 2.0], "format": np.array(b"csr"), "shape": [2, 2]}
+    np.savez(path, **{key: np.asarray(value) for key, value in (parts | changed).items()})
+    with pytest.raises(BadInput, match=r"edges.npz: .*save it again"):
+        read(EdgeSource(path))
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "dia", "bsr", "none"])
+def test_a_saved_matrix_without_its_parts_is_refused(tmp_path, form):
+    path = tmp_path / "edges.npz"
+    np.savez(path, format=np.array(form.encode()), shape=np.array([2, 2]))
+    with pytest.raises(BadInput, match=r"edges.npz: not a readable NumPy file .*save it again"):
+        read(EdgeSource(path))
