@@ -7,9 +7,11 @@ in files (`spool`). Everything happens in a folder beside the store (`workplace`
 """
 
 import os
+import shutil
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from graph_store.errors import BadInput
@@ -17,12 +19,14 @@ from graph_store.ingest_run import IngestRun
 from graph_store.kernels import num_threads
 from graph_store.memory_budget import MIN_MEMORY, Budget, resident_bytes
 from graph_store.progress import Progress
-from graph_store.ranks import OneRank, Ranks
+from graph_store.ranks import OneRank, Ranks, together
 from graph_store.resident import arena_folder
 from graph_store.run_context import RunContext
 from graph_store.schema import Schema
+from graph_store.shared_folder import shared_job_folder
+from graph_store.source_parts import in_parts
 from graph_store.store_output import StoreOutput
-from graph_store.workplace import REJECTS, STORE, job_folder, rejects_path
+from graph_store.workplace import REJECTS, STORE, rejects_path
 from graph_store.write_errors import write_errors
 
 
@@ -101,23 +105,42 @@ def ingest(
         raise BadInput(f"the memory budget must be at least {MIN_MEMORY >> 20} MiB, got {memory_bytes} bytes")
     target, start, before = Path(path), time.monotonic(), resident_bytes()
     ranks = OneRank() if ranks is None else ranks
-    with write_errors(target), job_folder(target, overwrite=overwrite) as folder, Progress(progress) as bar:
+    with (
+        write_errors(target),
+        shared_job_folder(target, ranks, overwrite=overwrite) as folder,
+        Progress(progress and ranks.rank == 0) as bar,
+    ):
         store, work = folder / STORE, folder / "work"
-        store.mkdir()
-        work.mkdir()
-        arena_folder(store).mkdir()
+        together(ranks, partial(_make_folders, store, work, ranks.rank))
         _load_libraries()
         budget = Budget.of(memory_bytes, resident_bytes() - before)
-        context = RunContext(schema, store, work, num_shards, budget, num_threads(threads), ranks, bar)
+        context = RunContext(
+            in_parts(schema, ranks.size), store, work, num_shards, budget, num_threads(threads), ranks, bar
+        )
         run = IngestRun(context)
         run.run()
         StoreOutput(run).write(str(uuid.uuid4()))
-        if run.intake.rejects.total:
-            os.replace(run.intake.rejects.path, folder / REJECTS)
+        together(ranks, partial(_join_rejects, work, folder / REJECTS, ranks))
     rejected = rejects_path(target.resolve())
     counts = {name: count for name, count in run.counts.items() if count}
     found = rejected if any("bad_rows" in each for each in counts.values()) else None
     return IngestReport(run.rows_read, time.monotonic() - start, info(target), counts, found)
+
+
+def _make_folders(store: Path, work: Path, rank: int) -> None:
+    if rank == 0:
+        for folder in (store, work, arena_folder(store)):
+            folder.mkdir()
+
+
+def _join_rejects(work: Path, target: Path, ranks: Ranks) -> None:
+    """Put the rows that the ranks set aside into one file, in the order of the ranks."""
+    if ranks.rank:
+        return
+    for path in [work / f"rejected-{rank}.jsonl" for rank in range(ranks.size)]:
+        if path.exists() and path.stat().st_size:
+            with open(path, "rb") as rows, open(target, "ab") as joined:
+                shutil.copyfileobj(rows, joined)
 
 
 def _load_libraries() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,16 @@ _LARGEST_GROUP = 4
 
 
 def read_parquet(
-    plan: RowPlan, *, time_unit: str | None = None, threads: int, batch_rows: int | None = None
+    plan: RowPlan,
+    *,
+    time_unit: str | None = None,
+    threads: int,
+    batch_rows: int | None = None,
+    part: tuple[int, int] = (0, 1),
 ) -> Iterator[Any]:
     """Open the file, check its columns, and return its rows in batches, of edges or of nodes as the plan is.
+
+    Of several parts the row groups of one are read.
 
     Raises
     ------
@@ -35,10 +42,37 @@ def read_parquet(
     file = _open(plan.path)
     rows = ArrowRows(plan, file.schema_arrow, time_unit=time_unit)
     at_once = rows.rows_at_once(batch_rows)
-    largest = max((file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)), default=0)
-    if largest > at_once * (_LARGEST_GROUP if batch_rows is None else 1):
-        return _slices(file, rows, at_once, threads)
-    return _groups(file, rows, at_once // 2, threads)
+    span = _Span.of(file, part)
+    if max(span.sizes, default=0) > at_once * (_LARGEST_GROUP if batch_rows is None else 1):
+        return _slices(file, rows, span, at_once, threads)
+    return _groups(file, rows, span, at_once // 2, threads)
+
+
+class _Span(NamedTuple):
+    """Consecutive row groups of a file.
+
+    groups : range; sizes : rows of each; first : the first row, counted in the file
+    """
+
+    groups: range
+    sizes: list[int]
+    first: int
+
+    @classmethod
+    def of(cls, file: pq.ParquetFile, part: tuple[int, int]) -> "_Span":
+        number, parts = part
+        count = file.num_row_groups
+        groups = range(count * number // parts, count * (number + 1) // parts)
+        sizes = [file.metadata.row_group(group).num_rows for group in range(groups.stop)]
+        return cls(groups, sizes[groups.start :], sum(sizes[: groups.start]))
+
+    def share(self, path: Path, num_groups: int) -> int:
+        """Return about how many bytes of the file they are."""
+        return path.stat().st_size * len(self.groups) // max(1, num_groups)
+
+    def bytes_at(self, row: int, size: int) -> int:
+        """Return how much of `size` bytes is read when `row`, counted in the file, is the next."""
+        return size * (row - self.first) // max(1, sum(self.sizes))
 
 
 def describe_parquet(plan: RowPlan) -> str:
@@ -88,42 +122,41 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def _slices(file: pq.ParquetFile, rows: ArrowRows, at_once: int, threads: int) -> Iterator[Any]:
+def _slices(file: pq.ParquetFile, rows: ArrowRows, span: _Span, at_once: int, threads: int) -> Iterator[Any]:
     """Read large row groups piece by piece."""
     path = rows.plan.path
-    size, total = path.stat().st_size, file.metadata.num_rows
+    size = span.share(path, file.num_row_groups)
     mapped = _Mapped(path)
     stream = pq.ParquetFile(mapped.reader(), metadata=file.metadata).iter_batches(
-        at_once, columns=rows.names, use_threads=threads > 1
+        at_once, row_groups=list(span.groups), columns=rows.names, use_threads=threads > 1
     )
-    ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
-    first = 0
+    ends = span.first + np.cumsum(span.sizes)
+    first = span.first
     for table in in_order(repeat(partial(_next, path, stream)), threads=1):
         if table is None:
             return
         done = first + table.num_rows
-        mapped.let_go(file.metadata, np.flatnonzero((ends > first) & (ends <= done)).tolist())
-        yield rows.batch(table, first=first, bytes_done=size * done // total)
+        mapped.let_go(file.metadata, (span.groups.start + np.flatnonzero((ends > first) & (ends <= done))).tolist())
+        yield rows.batch(table, first=first, bytes_done=span.bytes_at(done, size))
         first = done
 
 
-def _groups(file: pq.ParquetFile, rows: ArrowRows, enough: int, threads: int) -> Iterator[Any]:
+def _groups(file: pq.ParquetFile, rows: ArrowRows, span: _Span, enough: int, threads: int) -> Iterator[Any]:
     """Read whole row groups, joined up to `enough` rows or more, several at once."""
     metadata = file.metadata
-    size, total = rows.plan.path.stat().st_size, metadata.num_rows
-    sizes = [metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    size = span.share(rows.plan.path, file.num_row_groups)
     opened, mapped = threading.local(), _Mapped(rows.plan.path)  # a ParquetFile is not for several threads at once
 
     def read(run: list[int], first: int) -> Any:
         table = _read(rows.plan.path, metadata, run, rows.names, opened, mapped)
         mapped.let_go(metadata, run)
-        return rows.batch(table, first=first, bytes_done=size * (first + table.num_rows) // total)
+        return rows.batch(table, first=first, bytes_done=span.bytes_at(first + table.num_rows, size))
 
     def calls() -> Iterator[Callable[[], Any]]:
-        first = 0
-        for run in _runs(sizes, enough):
-            yield partial(read, run, first)
-            first += sum(sizes[group] for group in run)
+        first = span.first
+        for run in _runs(span.sizes, enough):
+            yield partial(read, [span.groups.start + place for place in run], first)
+            first += sum(span.sizes[place] for place in run)
 
     return in_order(calls(), threads=threads)
 

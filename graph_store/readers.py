@@ -64,7 +64,7 @@ def source_bytes(source: EdgeSource | NodeSource) -> int:
     if size == 0:
         what = "edges" if isinstance(source, EdgeSource) else "nodes"
         raise BadInput(f"{path}: the file is empty; expected {what}")
-    return size
+    return size // source.part[1]
 
 
 def read_edges(
@@ -224,7 +224,7 @@ def _read(
     if form == "parquet":
         from graph_store.parquet_file import read_parquet
 
-        return read_parquet(plan, **options)
+        return read_parquet(plan, part=source.part, **options)
     if form == "arrow":
         from graph_store.arrow_source import read_arrow_file
 

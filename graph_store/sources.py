@@ -70,6 +70,8 @@ class EdgeSource:
     relation: str | int | None = None
     member: str | None = None
     table: Any = field(default=None, compare=False, repr=False)
+    # Which of how many parts of a Parquet file: several ranks read one each.
+    part: tuple[int, int] = field(default=(0, 1), kw_only=True)
 
     def __post_init__(self) -> None:
         _check_source(self)
@@ -144,6 +146,8 @@ class NodeSource:
     delimiter: str | None = None
     member: str | None = None
     table: Any = field(default=None, compare=False, repr=False)
+    # Which of how many parts of a Parquet file: several ranks read one each.
+    part: tuple[int, int] = field(default=(0, 1), kw_only=True)
 
     def __post_init__(self) -> None:
         _check_source(self)

@@ -75,10 +75,11 @@ class StoreOutput:
                 if records.encoded.records.size:
                     files[records.number].add(shard, records.encoded)
                 context.progress.advance(records.entries)
-            run.close_rows()
             return [file.end() for file in files]
 
         own = context.together(write)
+        # Other ranks read this one's rows until here.
+        run.close_rows()
         told = context.exchange([own, [file.shard_blocks for file in files], self.entries, self.loops])
         self.entries = np.sum([each[2] for each in told], axis=0)
         self.loops = np.sum([each[3] for each in told], axis=0)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mpi_runner import launch
 from mpi_runner.cli_options import (
     Bytes,
     given_layout,
@@ -70,25 +71,32 @@ def ingest(
     Examples:
       gossamer ingest --edges clicks.csv --edge-type user:clicks:item --reverse clicks.store
       gossamer ingest schema.toml shop.store --shards 64 --memory 8GiB
+      mpiexec -n 4 gossamer ingest schema.toml shop.store
     """
+    schema, target = _schema(paths, options)
+    shown = sys.stderr.isatty() if progress is None else progress
+    settings = {"num_shards": shards, "memory_bytes": memory, "progress": shown, "overwrite": overwrite}
+    if launch.world_size() > 1:
+        from mpi_runner import ingest_ranks
+
+        settings["threads"] = ingest_ranks.threads(threads)
+        raise SystemExit(ingest_ranks.run(lambda ranks: _ingest(schema, target, as_json, ranks=ranks, **settings)))
+    with reported():
+        _ingest(schema, target, as_json, threads=threads, **settings)
+
+
+def _ingest(schema: "Schema", target: str, as_json: bool, **settings: Any) -> None:
+    """Make the store and say what it holds; of several ranks the first says it."""
     import graph_store
 
-    schema, target = _schema(paths, options)
-    with reported():
-        report = graph_store.ingest(
-            schema,
-            target,
-            num_shards=shards,
-            memory_bytes=memory,
-            threads=threads,
-            progress=sys.stderr.isatty() if progress is None else progress,
-            overwrite=overwrite,
-        )
-        _say_layouts(schema)
-        if as_json:
-            print_json({**report.info, "rows": report.rows, "seconds": round(report.seconds, 3)})
-        else:
-            _say_ingested(target, report)
+    report = graph_store.ingest(schema, target, **settings)
+    if launch.world_rank():
+        return
+    _say_layouts(schema)
+    if as_json:
+        print_json({**report.info, "rows": report.rows, "seconds": round(report.seconds, 3)})
+    else:
+        _say_ingested(target, report)
 
 
 def _schema(paths: tuple[str, ...], options: dict[str, Any]) -> "tuple[Schema, str]":
