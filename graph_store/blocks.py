@@ -319,7 +319,9 @@ def encode(
     if not 1 <= bits <= MAX_BITS:
         raise ValueError(f"bits must be 1 to {MAX_BITS}, got {bits}")
     flags = _flags(weights, times, edge_ids)
-    return _encoded(indptr, _columns(neighbors, weights, times, edge_ids), flags, plan_blocks(indptr, bits), first, bits)
+    return _encoded(
+        indptr, _columns(neighbors, weights, times, edge_ids), flags, plan_blocks(indptr, bits), first, bits
+    )
 
 
 def encode_groups(
@@ -438,8 +440,8 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
     """Copy records into the arena's `target` words and fill the directory and the table of blocks.
 
     `base` is where `target` starts within the arena, `group_base` the shard's first directory entry, `blocks`
-    int64[b, 3] gets of each block the word offset, the position of its first edge, and how many of its edges come before
-    that one (0 here). Returns (blocks, edges behind the last).
+    int64[b, 3] gets of each block the word offset, the position of its first edge, and how many of its edges come
+    before that one (0 here). Returns (blocks, edges behind the last).
     """
     at, row, count, edge = 0, 0, 0, first_edge
     while row < records.shape[0]:

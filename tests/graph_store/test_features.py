@@ -142,7 +142,7 @@ def test_the_words_of_a_category_are_in_order_whatever_the_order_of_the_input(tm
 
 def in_shards(features, tables, kind, *, num_shards, base):
     """Put tables into pretended shards; returns what `tables_from_shards` reads them by."""
-    held = [dict() for _ in range(num_shards)]
+    held: list[dict] = [{} for _ in range(num_shards)]
     for shard in range(num_shards):
         where = num_shards if kind == EDGES else base
         for key, piece in records_of_shard(features, tables, kind, 7, shard=shard, base=where):
@@ -225,7 +225,7 @@ def test_a_damaged_or_missing_piece_is_named():
         with pytest.raises(CorruptBlock, match="shard 0: damaged"):
             tables_from_shards(entry, NODES, 7, 1, read)
         del held[0][key]
-        with pytest.raises(CorruptBlock, match="the manifest says 3|dictionary of feature 'brand' is missing"):
+        with pytest.raises(CorruptBlock, match=r"the manifest says 3|dictionary of feature 'brand' is missing"):
             tables_from_shards(entry, NODES, 7, 1, read)
         held[0][key] = whole
 

@@ -76,7 +76,9 @@ def test_where_no_manifest_is_there_is_no_store(tmp_path):
 
 def test_another_format_is_named(tmp_path):
     dataclasses.replace(MANIFEST, format=9).save(tmp_path)
-    with pytest.raises(CorruptBlock, match="store format 9, this version reads 2; it was made by a newer gossamer; upgrade this one"):
+    with pytest.raises(
+        CorruptBlock, match="store format 9, this version reads 2; it was made by a newer gossamer; upgrade"
+    ):
         Manifest.load(tmp_path)
 
 

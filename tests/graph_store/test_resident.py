@@ -247,7 +247,8 @@ def test_a_shard_with_fewer_ids_than_the_manifest_says_is_refused(store):
 def test_records_of_other_columns_than_the_manifest_says_are_refused(store):
     manifest = Manifest.load(store)
     object.__setattr__(manifest.edge_types[0], "weighted", False)
-    with pytest.raises(CorruptBlock, match=r"has other columns than the manifest says \(weights False, times False, edge ids False\)"):
+    said = r"has other columns than the manifest says \(weights False, times False, edge ids False\)"
+    with pytest.raises(CorruptBlock, match=said):
         list(records_of(manifest, store, 0))
 
 
