@@ -8,14 +8,15 @@ import numpy as np
 
 from graph_store import update_batch
 from graph_store.delta import next_nodes
-from graph_store.errors import BadInput
+from graph_store.errors import BadInput, StoreClosed
 from graph_store.features import Sections
 from graph_store.ids import shards_of
 from graph_store.live_ids import id_arrays
 from graph_store.manifest import StoredEdgeType, StoredNodeType
+from graph_store.row_batch import INT64_MAX, INT64_MIN
 from graph_store.string_ids import hash_strings
 from graph_store.update_batch import Operation
-from graph_store.update_rules import as_ids, checked_rows, checked_table, kept_rows, take_ids
+from graph_store.update_rules import as_ids, as_times, checked_rows, checked_table, kept_rows, take_ids
 
 if TYPE_CHECKING:
     from graph_store.writer import GraphWriter
@@ -49,12 +50,22 @@ class UpdateReport:
 
 
 class Batch:
-    """Updates that are committed together; see `GraphWriter.batch`."""
+    """Updates that are committed together; see `GraphWriter.batch`. Once it has ended each call raises StoreClosed."""
 
     def __init__(self, writer: "GraphWriter") -> None:
-        self._writer = writer
+        self._open: GraphWriter | None = writer
         self.operations: list[Operation] = []
         self.report = UpdateReport()
+
+    @property
+    def _writer(self) -> "GraphWriter":
+        if self._open is None:
+            raise StoreClosed("the batch has ended and takes no more; begin another with `writer.batch()`")
+        return self._open
+
+    def end(self) -> None:
+        """Take no more: what came later would give out ids that no commit holds."""
+        self._open = None
 
     def add_nodes(self, node_type: str, ids: Any, features: Mapping[str, Any] | None = None) -> None:
         """Add nodes; those that are there stay, and get the features given.
@@ -180,23 +191,29 @@ class Batch:
         arrays = {"src": nodes[0][known], "dst": nodes[1][known]}
         if time is not None:
             times = np.asarray(time)
-            if times.shape != known.shape or times.dtype.kind not in "iu":
+            if times.shape != known.shape or (times.size and times.dtype.kind not in "iu"):
                 raise BadInput(f"delete_edges: time must be {known.size} integers, got {times.dtype} {times.shape}")
-            arrays["time"] = times.astype(np.int64)[known]
+            arrays["time"] = as_times("delete_edges", times)[known]
         self.report.rows += arrays["src"].size
         self._add(update_batch.DELETE, number, arrays)
 
     def expire(self, edge_type: str, before: int) -> None:
-        """Delete the edges whose time is below `before`."""
+        """Delete the edges whose time is below `before`, an integer within int64."""
         number, entry, _ = self._writer.edge_type(edge_type)
         if not entry.timed:
             raise BadInput(f"expire: {entry.name} has no times; delete edges by their ends")
+        if isinstance(before, bool) or not isinstance(before, int | np.integer):
+            raise BadInput(f"expire: before is {before!r}; expected an integer, as the times of {entry.name} are")
+        if not INT64_MIN <= before <= INT64_MAX:
+            raise BadInput(f"expire: before is {before}, out of the range of int64, as no time can be")
         self._add(update_batch.EXPIRE, number, {"before": np.array([before], np.int64)})
 
     def _add(self, kind: str, number: int, arrays: dict[str, np.ndarray]) -> None:
         self.operations.append(Operation(kind, number, arrays))
 
     def _set(self, number: int, entry: StoredNodeType, nodes: np.ndarray, features: Mapping[str, Any]) -> None:
+        if not isinstance(features, Mapping):
+            raise BadInput(f"nodes of {entry.name}: features must be values by name, got {type(features).__name__}")
         types = entry.feature_types
         tables: dict[int, Sections] = {}
         for name, values in features.items():

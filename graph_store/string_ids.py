@@ -96,6 +96,14 @@ def _ranks_of_hashes(hashes, index, base, out):
     return count
 
 
+def is_utf8(text: str) -> bool:
+    """Say whether a string can be written as UTF-8: not where it holds half a character, a lone surrogate."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def string_buffers(strings: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return int64[n + 1] offsets and uint8[m] UTF-8 bytes of an Arrow string array or a sequence of str.
 
@@ -179,6 +187,9 @@ class StringMap(IdMap):
         """Return int64[n], the node of each string, -1 for one that is no node."""
         if isinstance(ids, str):
             raise TypeError(f"ids of {self.name} must be a sequence of strings, got one string {ids!r}")
+        if not hasattr(ids, "to_pylist"):  # no array of Arrow
+            # Half a character, which Python makes of bytes that are not UTF-8, is in no id; nor is one empty.
+            ids = ["" if isinstance(value, str) and not is_utf8(value) else value for value in ids]
         return self.find_bytes(*string_buffers(ids, self.name))
 
     def find_bytes(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:

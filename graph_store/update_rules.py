@@ -11,6 +11,7 @@ from graph_store.features import Sections, stored, take
 from graph_store.kernels import int64_array
 from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.schema import nearest
+from graph_store.string_ids import is_utf8
 
 
 class EdgeRows(NamedTuple):
@@ -58,6 +59,8 @@ def as_ids(ids: Any, node_type: StoredNodeType) -> Any:
         for row, text in enumerate(texts):
             if not isinstance(text, str) or not text or "\0" in text:
                 raise BadInput(f"row {row}: id {text!r} of {node_type.name}: expected a string that is not empty")
+            if not is_utf8(text):
+                raise BadInput(f"row {row}: id {text!a} of {node_type.name} holds half a character; repair it")
         return texts
     wanted = np.dtype(np.uint64 if node_type.id_type == "unsigned" else np.int64)
     given = ids.to_numpy(zero_copy_only=False) if hasattr(ids, "to_pylist") else np.asarray(ids)
@@ -71,6 +74,14 @@ def as_ids(ids: Any, node_type: StoredNodeType) -> Any:
     if int(given.min()) < info.min or int(given.max()) > info.max:
         raise BadInput(f"ids of {node_type.name} are {wanted}, got {given.min()} to {given.max()}")
     return np.ascontiguousarray(given, wanted)
+
+
+def as_times(place: str, times: np.ndarray) -> np.ndarray:
+    """Return integers as int64 times; BadInput where one is past int64."""
+    try:
+        return int64_array(times, "times")
+    except ValueError as error:
+        raise BadInput(f"{place}: {error}") from None
 
 
 def checked_rows(
@@ -107,7 +118,7 @@ def checked_rows(
         tables[name] = checked_table(place, known[name], values, size)
     with np.errstate(over="ignore"):
         floats = None if weights is None else weights.astype(np.float32)
-    return EdgeRows(sources, targets, floats, None if times is None else int64_array(times, "times"), tables)
+    return EdgeRows(sources, targets, floats, None if times is None else as_times(place, times), tables)
 
 
 def checked_table(place: str, feature: Any, values: Any, rows: int) -> Sections:

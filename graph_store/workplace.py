@@ -93,7 +93,7 @@ def _check(target: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise _exists(target)
-    if not (target / NAME).exists() and (not target.is_dir() or any(target.iterdir())):
+    if not _is_store(target) and (not target.is_dir() or any(target.iterdir())):
         raise BadInput(f"{target}: is no store, so it is not overwritten; choose another path")
     with _nobody_writes(target):
         pass
@@ -111,6 +111,11 @@ def _nobody_writes(place: Path) -> Iterator[None]:
     finally:
         if lock is not None:
             lock.release()
+
+
+def _is_store(target: Path) -> bool:
+    """Say whether a store is at a place, damaged or not: other programs call files `manifest.json` too."""
+    return (target / NAME).exists() and any(target.glob("gen-*/shard-*"))
 
 
 def _new_folder(place: Path) -> tuple[Path, int]:

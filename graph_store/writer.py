@@ -177,6 +177,7 @@ class GraphWriter:
                 self._load()
                 raise
             finally:
+                batch.end()
                 self._in_batch = False
         self._maybe_fold()
 

@@ -49,4 +49,6 @@ def leftovers(path):
 
 
 def snapshot(path):
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    """Return the files of a store; not the one that says who wrote to it last."""
+    files = (file for file in sorted(path.rglob("*")) if file.is_file() and file.name != "writer.lock")
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}

@@ -66,7 +66,7 @@ def test_what_is_there_is_replaced_only_when_asked(tmp_path, make_store):
     assert leftovers(path) == []
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
+@pytest.mark.parametrize("kind", ["file", "folder", "manifest"])
 def test_what_is_no_store_is_never_overwritten(tmp_path, make_store, kind):
     path = tmp_path / "mine"
     if kind == "file":
@@ -74,6 +74,8 @@ def test_what_is_no_store_is_never_overwritten(tmp_path, make_store, kind):
     else:
         path.mkdir()
         (path / "thesis.txt").write_text("precious")
+    if kind == "manifest":  # a web application has one, and so has a table of embeddings
+        (path / "manifest.json").write_text('{"name": "mine"}')
     with pytest.raises(BadInput, match="is no store, so it is not overwritten"):
         make_store([(1, 2, None, None)], path=path, overwrite=True)
     assert (path if kind == "file" else path / "thesis.txt").read_text() == "precious"

@@ -238,6 +238,9 @@ def test_unknown_names_and_ids_are_named_with_what_there_is(clicks, clicks_path,
         clicks.degree(["5"], CLICKS)
     with graph_store.open(names_path) as names, pytest.raises(UnknownId, match="no page has the id 'q'"):
         names.degree(["a", "q"])
+    # Half a character: what bytes that are not UTF-8 become on a command line.
+    with graph_store.open(names_path) as names, pytest.raises(UnknownId, match=r"no page has the id 'a.udcff'"):
+        names.degree(["a", "a\udcff"])
     with pytest.raises(ValueError, match="limit must be 0 or more, got -1"):
         clicks.neighbors([5], CLICKS, limit=-1)
 

@@ -151,6 +151,13 @@ GOOD = {"weight": [1.0, 2.0], "time": [1, 2]}
         (lambda b: b.delete_edges(KNOWS, [1], [2], time=[3]), BadInput, "has no times; leave time out"),
         (lambda b: b.delete_edges(VIEWS, [1], ["a"], time=[3, 4]), BadInput, "time must be 1 integers"),
         (lambda b: b.expire(KNOWS, 3), BadInput, "has no times; delete edges by their ends"),
+        (lambda b: b.expire(VIEWS, 1.5), BadInput, "expire: before is 1.5; expected an integer"),
+        (lambda b: b.expire(VIEWS, "5"), BadInput, "expire: before is '5'; expected an integer"),
+        (lambda b: b.expire(VIEWS, True), BadInput, "expire: before is True; expected an integer"),
+        (lambda b: b.expire(VIEWS, 2**63), BadInput, "9223372036854775808, out of the range of int64"),
+        (lambda b: b.delete_edges(VIEWS, [1], ["a"], time=np.array([2**63], np.uint64)), BadInput, "below 2.63, got"),
+        (lambda b: b.add_nodes("item", ["a", "\udcff"]), BadInput, r"row 1: id '.udcff' of item holds half a char"),
+        (lambda b: b.set_features("user", [1], None), BadInput, "features must be values by name, got NoneType"),
         (lambda b: b.set_features("user", [1, 55], {"age": [1, 2]}), BadInput, "row 1: no user has the id .*55"),
         (lambda b: b.set_features("user", [1], {"agee": [1]}), BadInput, "no feature 'agee'; did you mean 'age'"),
         (lambda b: b.set_features("user", [1], {"age": [10**6]}), BadInput, "1000000 is no int16"),
@@ -218,6 +225,25 @@ def test_a_batch_within_a_batch_is_refused(path, writer):
     assert writer.version == 2
     with graph_store.open(path, threads=1) as store:
         assert store.ids("user").tolist() == [5]
+
+
+def test_a_batch_that_has_ended_takes_no_more(path, writer):
+    """It would give out nodes that no commit holds, and the next batch would lead edges to them."""
+    with writer.batch() as batch:
+        batch.add_nodes("user", [1])
+    for call in (
+        lambda: batch.add_nodes("user", [2]),
+        lambda: batch.add_edges(VIEWS, [2], ["a"], weight=[1], time=[1]),
+        lambda: batch.delete_nodes("user", [1]),
+        lambda: batch.set_features("user", [1], {"age": [1]}),
+        lambda: batch.delete_edges(VIEWS, [2], ["a"]),
+        lambda: batch.expire(VIEWS, 1),
+    ):
+        with pytest.raises(StoreClosed, match="the batch has ended and takes no more"):
+            call()
+    writer.add_edges(VIEWS, [2], ["a"], weight=[1], time=[1])
+    assert edges(path, VIEWS) == [(2, "a")]
+    assert graph_store.verify(path) == []
 
 
 def test_batches_of_several_threads_come_one_after_the_other(path, writer):
