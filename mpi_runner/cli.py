@@ -28,6 +28,7 @@ _STORE_COMMANDS = {
     "changes": "cli_update",
     "compact": "cli_update",
     "reshard": "cli_update",
+    "repair": "cli_update",
     "export": "cli_update",
 }
 

@@ -300,6 +300,39 @@ def compact(store: str, keep: int, threads: int | None, progress: bool | None, a
 
 @click.command()
 @store_argument
+@threads_option
+@json_option
+def repair(store: str, threads: int | None, as_json: bool) -> None:
+    """Make a damaged STORE sound with all of it that can be read; say what was done and what is lost.
+
+    A sound store is left as it is. Damaged files that held data are put aside in STORE/damaged. Ends with status 1
+    where faults are left.
+
+    Example: gossamer repair clicks.store
+    """
+    from graph_store.repair import repair as make_sound
+
+    with reported():
+        report = make_sound(store, threads=threads)
+    if as_json:
+        answer = {"version": report.version, "faults": report.faults, "done": report.done, "lost": report.lost}
+        print_json({**answer, "left": report.left, "kept": None if report.kept is None else str(report.kept)})
+    else:
+        for head, lines in (("done", report.done), ("lost", report.lost), ("left", report.left)):
+            for line in lines:
+                click.echo(f"{head}: {line}")
+        if report.kept is not None:
+            click.echo(f"put aside: {report.kept}")
+        found = (
+            f"{_counted(len(report.faults), 'fault')} found, {len(report.left):,} left" if report.faults else "sound"
+        )
+        click.echo(f"{store}: {found}; version {report.version}")
+    if report.left:
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@store_argument
 @click.argument("out", type=click.Path())
 @click.option("--shards", required=True, type=click.IntRange(1, 65_536), help="Shards of the new store.")
 @click.option("--overwrite", is_flag=True, help="Replace a store that is at OUT, once the new one is whole.")

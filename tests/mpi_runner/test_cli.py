@@ -44,6 +44,7 @@ def test_help_names_every_command(gossamer) -> None:
         "changes",
         "compact",
         "reshard",
+        "repair",
         "export",
         "train",
         "evaluate",

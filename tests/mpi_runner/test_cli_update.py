@@ -316,6 +316,33 @@ def test_export_writes_files_that_make_the_store_again(gossamer, store, tmp_path
     assert neighbors(gossamer, "old.store", "user:clicks:item", "7") == [[70, 71]]
 
 
+def test_repair_leaves_a_sound_store_as_it_is(gossamer, store):
+    assert gossamer.answer("repair", store) == {
+        "version": 1,
+        "faults": [],
+        "done": [],
+        "lost": [],
+        "left": [],
+        "kept": None,
+    }
+    assert gossamer("repair", store) == (0, "clicks.store: sound; version 1\n", "")
+
+
+def test_repair_says_what_it_did_and_what_is_lost(gossamer, store, tmp_path):
+    with GraphWriter(store, fold_rows=0) as writer:
+        writer.add_edges("user:clicks:item", [7], [72], weight=[1])
+        writer.add_edges("user:clicks:item", [7], [73], weight=[1])
+    log = next((tmp_path / store / "log").glob("*.log"))
+    log.write_bytes(log.read_bytes()[:-8])
+    assert gossamer("verify", store)[0] == 1
+    status, out, err = gossamer("repair", store)
+    assert (status, err) == (0, "")
+    assert "\nlost: clicks.store/log: batches from version 3 to 3\n" in out
+    assert out.endswith(" found, 0 left; version 2\n")
+    assert gossamer("verify", store)[0] == 0
+    assert neighbors(gossamer, store, "user:clicks:item", "7") == [[70, 71, 72]]
+
+
 def test_the_page_of_updates_works_as_it_is_written(tmp_path):
     page = (ROOT / "docs" / "updates.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
@@ -373,6 +400,7 @@ def test_the_page_of_updates_works_as_it_is_written(tmp_path):
         ("reshard clicks.store out", 2, "--shards"),
         ("reshard clicks.store out --shards 0", 2, "--shards"),
         ("reshard no.store out --shards 2", 1, "no store is here"),
+        ("repair no.store", 1, "no store is here"),
         ("export clicks.store", 2, "FOLDER"),
         ("export no.store out", 1, "no store is here"),
         ("export clicks.store out --as-of 7", 1, "version 7 is not there yet"),
@@ -383,7 +411,7 @@ def test_a_mistake_is_one_line_with_its_status(gossamer, store, line, status, sa
     assert gossamer.answer("info", store)["version"] == 1
 
 
-@pytest.mark.parametrize("command", ["update", "changes", "compact", "reshard", "export"])
+@pytest.mark.parametrize("command", ["update", "changes", "compact", "reshard", "repair", "export"])
 def test_help_shows_an_example_of_each_command(gossamer, command):
     status, out, _ = gossamer(command, "--help")
     assert status == 0
