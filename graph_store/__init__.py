@@ -22,6 +22,7 @@ from graph_store.errors import (
 from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
 from graph_store.negatives import sample_negatives
+from graph_store.repair import RepairReport, repair
 from graph_store.sampling import Hop, Sampler, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
@@ -52,6 +53,7 @@ __all__ = [
     "Neighbors",
     "NodeSource",
     "NodeType",
+    "RepairReport",
     "Sampler",
     "Schema",
     "StoreBusy",
@@ -71,6 +73,7 @@ __all__ = [
     "ingest",
     "open",
     "permute",
+    "repair",
     "sample_negatives",
     "to_networkx",
     "to_scipy",

@@ -8,8 +8,9 @@ whole records behind the head count, since the head is not synced with each; a c
 
 import contextlib
 import os
+import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -216,6 +217,66 @@ def faults_of_log(store: Path, base: int) -> list[str]:
     except CorruptBlock as error:
         faults.append(str(error))
     return faults
+
+
+def last_readable(store: Path, base: int) -> Head:
+    """Return the head of the last of the batches `base + 1 …` that can be read one after the other."""
+    head, known = Head(base, base + 1, 0), segments(store)
+    for place, first in enumerate(known):
+        if place + 1 < len(known) and known[place + 1] <= head.version + 1:
+            continue
+        if first > head.version + 1:
+            return head
+        if first == head.version + 1:
+            head = Head(head.version, first, 0)
+        for version, at, payload in _records(segment_file(store, first)):
+            if payload is None:
+                return head
+            if version == head.version + 1:
+                head = Head(version, first, at)
+    return head
+
+
+def cut_log(store: Path, head: Head, *, oldest: int, put_aside: Callable[[Path], None]) -> bool:
+    """Let the log end with a head; says whether it did not before.
+
+    Parameters
+    ----------
+    oldest : int
+        Files that hold only versions up to this one are not needed.
+    put_aside : callable
+        Takes files that are not sound, to move them elsewhere.
+    """
+    folder, known = log_folder(store), segments(store)
+    if not folder.exists():
+        return False
+    needed = [first for first, following in zip(known, [*known[1:], head.version + 2]) if following > oldest + 1]
+    cut = _size(segment_file(store, head.segment)) > head.end
+    extra = [first for first in known if first > head.segment and _size(segment_file(store, first))]
+    old = [first for first in known if first not in needed and first < head.segment]
+    try:
+        said = read_head(store)
+        is_sound = said == head or (head.end == 0 and (said is None or said.version <= head.version))
+    except CorruptBlock:
+        is_sound = False
+    if is_sound and not cut and not extra:
+        return False
+    if cut:
+        # The whole file stays to be looked at.
+        copy = segment_file(store, head.segment).with_suffix(".damaged")
+        shutil.copyfile(segment_file(store, head.segment), copy)
+        put_aside(copy)
+    _write_head(store, head)
+    if cut:
+        os.truncate(segment_file(store, head.segment), head.end)
+    for first in [*extra, *old]:
+        put_aside(segment_file(store, first))
+    for path in (folder / "head", segment_file(store, head.segment)):
+        if path.exists():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+    fsync_folder(folder)
+    return True
 
 
 class CommitLog:

@@ -143,6 +143,31 @@ class Shard:
         finally:
             del column
 
+    def readable(self, family: str, prefix: bytes, probes: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pairs that can be read, as `items`; behind damage it goes on at the next of ascending `probes`."""
+        column, following = self._db.get_column_family(family), iter(probes)
+        start: bytes | None = prefix
+        last = b""
+        while start is not None:
+            try:
+                rows = column.iter()
+                rows.seek(start)
+                while rows.valid():
+                    key, value = rows.key(), rows.value()
+                    if not key.startswith(prefix):
+                        return
+                    if key > last:
+                        yield key, value
+                    last = max(key, last)
+                    rows.next()
+                rows.status()
+                return
+            except Exception as error:
+                if type(error) is not Exception:  # RocksDB's are plain
+                    raise
+                behind = max(start, last)
+                start = next((probe for probe in following if probe > behind), None)
+
     def records(self, edge_type: int) -> Encoded:
         """Read all records of an edge type, in the order of their keys."""
         values, rows, offset = [], [], 0

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -44,44 +45,92 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
     """
     store = Path(path)
     try:
-        newest = Manifest.load(store)
+        return examine(store, Manifest.load(store)).all
     except CorruptBlock as error:
         return [str(error)]
-    faults: list[str] = []
-    manifests = [*_older(store, newest, faults), newest]
+
+
+@dataclass
+class Findings:
+    """What is wrong with a store, by where.
+
+    Attributes
+    ----------
+    generations : list of (Manifest, list of str)
+        Of each generation, the newest last, its faults.
+    copies : dict of Path to str
+        Manifests of older generations, and copies of the newest, that cannot be read or are others.
+    log, version : list of str
+        Faults of the log, and of what it makes of the newest generation.
+    """
+
+    generations: list[tuple[Manifest, list[str]]] = field(default_factory=list)
+    copies: dict[Path, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    version: list[str] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[str]:
+        """All faults."""
+        found = list(self.copies.values())
+        for _, faults in self.generations:
+            found += faults
+        return found + self.log + self.version
+
+    def unsound(self, manifest: Manifest, store: Path) -> list[Path]:
+        """Return the arena files of a generation that a fault speaks of: they can be made again."""
+        files = [*base_files(manifest, store), *overlay_files(manifest, store)]
+        said = [*self.version, *(fault for each, faults in self.generations if each == manifest for fault in faults)]
+        return [path for path in files if any(fault.startswith(f"{path}: ") for fault in said)]
+
+    def in_shards(self, manifest: Manifest, store: Path) -> list[str]:
+        """Return the faults of a generation that are not those of arena files."""
+        heads = tuple(f"{path}: " for path in self.unsound(manifest, store))
+        return [
+            fault
+            for each, faults in self.generations
+            if each == manifest
+            for fault in faults
+            if not fault.startswith(heads)
+        ]
+
+
+def examine(store: Path, newest: Manifest) -> Findings:
+    """Do as `verify` with a store whose manifest is sound."""
+    findings = Findings()
+    manifests = [*_older(store, newest, findings.copies), newest]
     leases = [Lease(store, manifest.generation) for manifest in manifests]
     try:
         for manifest in manifests:
-            last = _Generation(manifest, store).faults()
-            faults += last
-        log = faults_of_log(store, manifests[0].version)
-        faults += log
-        files = [*base_files(newest, store), *overlay_files(newest, store)]
-        unsound = [path for path in files if any(fault.startswith(f"{path}: ") for fault in last)]
-        is_sound = not log and all(fault.startswith(tuple(f"{path}: " for path in unsound)) for fault in last)
-        version = newest_version(store, newest.version) if is_sound else newest.version
+            findings.generations.append((manifest, _Generation(manifest, store).faults()))
+        findings.log = faults_of_log(store, manifests[0].version)
+        if findings.log or findings.in_shards(newest, store):
+            return findings
+        version = newest_version(store, newest.version)
         if version > newest.version:
+            unsound = findings.unsound(newest, store)
+            files = [*base_files(newest, store), *overlay_files(newest, store)]
             sound = [path for path in files if path.exists() and path not in unsound]
-            faults += version_faults(newest, store, version, sound)
+            findings.version = version_faults(newest, store, version, sound)
     finally:
         for lease in leases:
             lease.release()
-    return faults
+    return findings
 
 
-def _older(store: Path, newest: Manifest, faults: list[str]) -> list[Manifest]:
+def _older(store: Path, newest: Manifest, faults: dict[Path, str]) -> list[Manifest]:
     """Return the manifests of older generations, by version; a damaged one is a fault, as is a damaged copy."""
     found = []
     for copy in sorted(store.glob(f"gen-*/{NAME}")):
         try:
             manifest = Manifest.load(copy.parent)
         except CorruptBlock as error:
-            faults.append(str(error))
+            faults[copy] = str(error)
             continue
         if manifest.generation < newest.generation and copy.parent.name == f"gen-{manifest.generation}":
             found.append(manifest)
-        elif manifest.generation == newest.generation and manifest != newest:
-            faults.append(f"{copy}: is no copy of {store / NAME}")
+        elif copy.parent.name == f"gen-{newest.generation}" and manifest != newest:
+            faults[copy] = f"{copy}: is no copy of {store / NAME}"
     return sorted(found, key=lambda manifest: manifest.generation)
 
 
