@@ -206,6 +206,37 @@ def test_each_of_2000_flips_is_reported_or_does_no_harm(whole, truth, tmp_path):
         flip_and_verify(whole, tmp_path, truth, random)
 
 
+def flip_and_repair(whole, folder, truth, random):
+    """Flip a bit, repair: the store is sound, and has its newest version or an earlier one, as it was or with less."""
+    path = shutil.copytree(whole, folder / "flipped.store")
+    file = files_of(path)[random.integers(len(files_of(path)))]
+    at, bit = int(random.integers(file.stat().st_size)), int(random.integers(8))
+    flip(file, at, bit)
+    place = f"byte {at} bit {bit} of {file.relative_to(path)}"
+    report = graph_store.repair(path, threads=1)
+    assert report.left == [], place
+    assert graph_store.verify(path) == [], place
+    if not report.lost or file.name == "head":
+        assert answers(path) == truth[max(truth)], place
+    else:  # of the log, or of an older generation, which is put aside
+        assert answers(path) == truth[report.version if file.suffix == ".log" else max(truth)], place
+    assert bool(report.faults) == bool(report.done)
+    shutil.rmtree(path)
+
+
+def test_a_store_is_sound_after_a_flip_and_a_repair(whole, truth, tmp_path):
+    random = np.random.default_rng(11)
+    for _ in range(20):
+        flip_and_repair(whole, tmp_path, truth, random)
+
+
+@pytest.mark.long
+def test_a_store_is_sound_after_any_of_1000_flips_and_a_repair(whole, truth, tmp_path):
+    random = np.random.default_rng(12)
+    for _ in range(1000):
+        flip_and_repair(whole, tmp_path, truth, random)
+
+
 HARMLESS = ("LOG", "writer.lock")
 
 
