@@ -1,5 +1,6 @@
 """Processes are killed at any moment: nothing acknowledged is lost, batches are whole, verify finds nothing."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,69 @@ def test_a_writer_killed_200_times_loses_nothing_that_it_acknowledged(tmp_path, 
     for number in range(67):
         kill_and_look(path, twin, random.uniform(0.0, 1.5), fold_rows, verify=number % 5 == 0)
     assert graph_store.verify(path) == []
+
+
+INGEST = """
+import sys
+import graph_store
+from graph_store.schema import Schema
+files, path, overwrite = sys.argv[1], sys.argv[2], sys.argv[3] == "over"
+print("ready", flush=True)
+graph_store.ingest(
+    Schema.from_edges(files, "user:views:item", reverse=True, weight="weight", time="time"),
+    path, num_shards=4, memory_bytes=128 << 20, threads=2, overwrite=overwrite,
+)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def rows(write_rows):
+    random = np.random.default_rng(6)
+    ends = random.integers(0, 40_000, (150_000, 2)).tolist()
+    return write_rows([(src, dst, float(row), row % 1000) for row, (src, dst) in enumerate(ends)])
+
+
+def killed_ingest(rows, path, seconds, how):
+    """Start an ingest and kill it after so long; says whether it was done."""
+    arguments = [sys.executable, "-c", INGEST, str(rows), str(path), how]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        try:
+            child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+        said = child.stdout.read()
+        child.wait()
+    return said == "done\n"
+
+
+def kill_ingests(rows, folder, random, count):
+    """Kill ingests, some of which replace a store: at the path is the whole old store, the whole new one, or none."""
+    path, old = folder / "ingested.store", folder / "old.store"
+    make_empty(old, *crash_batches.CONFIG)
+    for number in range(count):
+        over = number % 2
+        shutil.rmtree(path, ignore_errors=True)
+        if over:
+            shutil.copytree(old, path)
+        done = killed_ingest(rows, path, random.uniform(0.1, 4.0), "over" if over else "new")
+        assert path.exists() or not (over or done)
+        if path.exists():
+            info = graph_store.info(path)
+            assert info["uuid"] == graph_store.info(old)["uuid"] or info["edges"]["user:views:item"] > 149_000
+            assert not done or info["edges"]["user:views:item"] > 149_000
+            assert graph_store.verify(path) == []
+    shutil.rmtree(path, ignore_errors=True)
+    assert killed_ingest(rows, path, 600, "new")
+    # What the killed ones left is removed by the next.
+    assert {each.name for each in folder.iterdir()} == {path.name, old.name}
+
+
+def test_a_killed_ingest_leaves_a_whole_store_or_none(rows, tmp_path):
+    kill_ingests(rows, tmp_path, np.random.default_rng(1), 4)
+
+
+@pytest.mark.long
+def test_an_ingest_killed_60_times_leaves_a_whole_store_or_none(rows, tmp_path):
+    kill_ingests(rows, tmp_path, np.random.default_rng(2), 60)
