@@ -48,7 +48,7 @@ def source_bytes(source: EdgeSource | NodeSource) -> int:
     Raises
     ------
     BadInput
-        The file is absent, a directory, empty or not to be read.
+        The file is absent, a directory, a pipe, empty or not to be read.
     """
     if source.table is not None:
         from graph_store.arrow_source import table_bytes
@@ -58,6 +58,8 @@ def source_bytes(source: EdgeSource | NodeSource) -> int:
     try:
         if path.is_dir():
             raise BadInput(f"{path}: is a directory; name a file, or the directory in a schema")
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{path}: is a pipe or a device, which cannot be read twice; write it to a file first")
         size = path.stat().st_size
     except OSError as error:
         raise BadInput(f"{path}: cannot read the file: {error.strerror or error}") from None

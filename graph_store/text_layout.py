@@ -296,7 +296,8 @@ def _texts_have_header(source: EdgeSource | NodeSource, rows: list[list[str]], p
     what = "a node" if isinstance(source, NodeSource) else "an edge"
     raise BadInput(
         f"{source.path}: unclear whether its first row ({', '.join(map(shown, first[:4]))}) names the "
-        f"columns or is {what}, as ids are strings; say --header or --no-header"
+        f"columns or is {what}, as ids are strings; say --header or --no-header, "
+        "in a schema header = true or false"
     )
 
 

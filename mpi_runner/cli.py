@@ -142,7 +142,7 @@ def recommend(run: str, ids: str, k: int, include_seen: bool, as_json: bool) -> 
 @click.option("--dir", "folder", type=click.Path(), default="demo", show_default=True, help="Where the files go.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def demo(folder: str, as_json: bool) -> None:
-    """Show the whole way on generated data, in under a minute.
+    """Show the whole way on generated data, in a few minutes.
 
     Example: gossamer demo --dir demo
     """

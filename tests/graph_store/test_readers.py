@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import re
 from decimal import Decimal
 
@@ -320,9 +321,15 @@ def test_a_header_over_string_ids_is_told_where_something_speaks_for_it(write, f
     assert (tuple(first.split(",")) in found) != is_header
 
 
+def test_a_pipe_is_refused_as_one_and_not_called_empty(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match=r"pipe: is a pipe or a device, .* write it to a file first"):
+        source_bytes(EdgeSource(tmp_path / "pipe"))
+
+
 def test_an_unclear_header_over_string_ids_must_be_stated(write):
     path = write("who?,what!\nalice,m1\nbob,m2\n")
-    assert "say --header or --no-header" in refusal(path, ids="string")
+    assert refusal(path, ids="string").endswith("say --header or --no-header, in a schema header = true or false")
     assert edges(path, ids="string", header=True) == [("alice", "m1"), ("bob", "m2")]
 
 
