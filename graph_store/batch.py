@@ -1,8 +1,9 @@
 """A batch of updates: what a user asks for, as the operations that the log keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.row_batch import INT64_MAX, INT64_MIN
 from graph_store.string_ids import hash_strings
 from graph_store.update_batch import Operation
-from graph_store.update_rules import as_ids, as_times, checked_rows, checked_table, kept_rows, take_ids
+from graph_store.update_rules import as_ids, as_times, checked_rows, checked_table, kept_rows, plain, take_ids
 
 if TYPE_CHECKING:
     from graph_store.writer import GraphWriter
@@ -49,12 +50,30 @@ class UpdateReport:
             self.dropped[rule] = self.dropped.get(rule, 0) + count
 
 
+Call = TypeVar("Call", bound=Callable[..., None])
+
+
+def _all_or_nothing(call: Call) -> Call:
+    """Note a failure, after which the batch cannot be committed: a part of the call may be among its operations."""
+
+    @wraps(call)
+    def noted(self: "Batch", *args: Any, **options: Any) -> None:
+        try:
+            call(self, *args, **options)
+        except Exception as error:
+            self.failure = self.failure or str(error)
+            raise
+
+    return noted  # type: ignore[return-value]
+
+
 class Batch:
     """Updates that are committed together; see `GraphWriter.batch`. Once it has ended each call raises StoreClosed."""
 
     def __init__(self, writer: "GraphWriter") -> None:
         self._open: GraphWriter | None = writer
         self.operations: list[Operation] = []
+        self.failure = ""
         self.report = UpdateReport()
 
     @property
@@ -67,6 +86,7 @@ class Batch:
         """Take no more: what came later would give out ids that no commit holds."""
         self._open = None
 
+    @_all_or_nothing
     def add_nodes(self, node_type: str, ids: Any, features: Mapping[str, Any] | None = None) -> None:
         """Add nodes; those that are there stay, and get the features given.
 
@@ -84,6 +104,7 @@ class Batch:
         if features:
             self._set(number, entry, nodes, features)
 
+    @_all_or_nothing
     def delete_nodes(self, node_type: str, ids: Any) -> None:
         """Delete nodes with all edges at them; an id that is no node is counted as dropped."""
         number, entry = self._writer.node_type(node_type)
@@ -95,6 +116,7 @@ class Batch:
             self._add(update_batch.DELETE_NODES, number, {"nodes": known})
             self._writer.live[number].mark(known, dead=True)
 
+    @_all_or_nothing
     def set_features(self, node_type: str, ids: Any, features: Mapping[str, Any]) -> None:
         """Set features of nodes that are there.
 
@@ -111,10 +133,13 @@ class Batch:
         nodes = self._nodes(number, given, create=False)
         if (nodes < 0).any():
             row = int(np.flatnonzero(nodes < 0)[0])
-            raise BadInput(f"set_features: row {row}: no {entry.name} has the id {given[row]!r}; add the node first")
+            raise BadInput(
+                f"set_features: row {row}: no {entry.name} has the id {plain(given[row])!r}; add the node first"
+            )
         self.report.rows += nodes.size
         self._set(number, entry, nodes, features)
 
+    @_all_or_nothing
     def add_edges(
         self,
         edge_type: str,
@@ -142,12 +167,12 @@ class Batch:
         ends = self._writer.ends(entry)
         src, dst = (dst, src) if swapped else (src, dst)
         rows = checked_rows(entry, (ends[0][1], ends[1][1]), src, dst, weight=weight, time=time, features=features)
-        nodes, keep = self._ends(entry, ends, rows.src, rows.dst)
-        same = None if entry.src != entry.dst else nodes[0] == nodes[1]
-        allowed, dropped = kept_rows(entry, rows, same)
+        allowed, dropped = kept_rows(entry, rows)
         for rule, count in dropped.items():
             self.report.drop(rule, count)
-        keep &= allowed
+        if not allowed.all():
+            rows = rows.take(np.flatnonzero(allowed), entry)
+        nodes, keep = self._ends(entry, ends, rows.src, rows.dst)
         if not keep.all():
             chosen = np.flatnonzero(keep)
             rows, nodes = rows.take(chosen, entry), (nodes[0][chosen], nodes[1][chosen])
@@ -169,6 +194,7 @@ class Batch:
             edge_rows = np.arange(first, first + nodes[0].size)
             self._add(update_batch.SET_EDGES, number, {"rows": edge_rows, **_named(tables)})
 
+    @_all_or_nothing
     def delete_edges(self, edge_type: str, src: Any, dst: Any, *, time: Any = None) -> None:
         """Delete edges between ids, and from the reverse type; those that are not there are no error.
 
@@ -197,6 +223,7 @@ class Batch:
         self.report.rows += arrays["src"].size
         self._add(update_batch.DELETE, number, arrays)
 
+    @_all_or_nothing
     def expire(self, edge_type: str, before: int) -> None:
         """Delete the edges whose time is below `before`, an integer within int64."""
         number, entry, _ = self._writer.edge_type(edge_type)
@@ -233,7 +260,7 @@ class Batch:
         for nodes, ids, end in zip(found, (src, dst), ends):
             if rule == "error" and (nodes < 0).any():
                 row = int(np.flatnonzero(nodes < 0)[0])
-                raise BadInput(f"edges of {entry.name}: row {row}: no {end[1].name} has the id {ids[row]!r}")
+                raise BadInput(f"edges of {entry.name}: row {row}: no {end[1].name} has the id {plain(ids[row])!r}")
             keep &= nodes >= 0
         self.report.drop("missing_nodes", int(np.count_nonzero(~keep)))
         return (found[0], found[1]), keep

@@ -143,13 +143,8 @@ def _check_column(place: str, name: str, given: np.ndarray | None, size: int, wa
         )
 
 
-def kept_rows(entry: StoredEdgeType, rows: EdgeRows, same: np.ndarray | None) -> tuple[np.ndarray, dict[str, int]]:
+def kept_rows(entry: StoredEdgeType, rows: EdgeRows) -> tuple[np.ndarray, dict[str, int]]:
     """Return the mask of rows that the rules of an edge type let in, and how many each rule left out.
-
-    Parameters
-    ----------
-    same : bool[n] or None
-        Which rows have one node at both ends.
 
     Raises
     ------
@@ -165,16 +160,24 @@ def kept_rows(entry: StoredEdgeType, rows: EdgeRows, same: np.ndarray | None) ->
             return
         if action == "error":
             row = int(np.flatnonzero(wrong)[0])
-            raise BadInput(f"edges of {entry.name}: row {row} ({rows.src[row]!r} to {rows.dst[row]!r}) {what}")
+            ends = f"{plain(rows.src[row])!r} to {plain(rows.dst[row])!r}"
+            raise BadInput(f"edges of {entry.name}: row {row} ({ends}) {what}; leave it out")
         dropped[rule] = int(np.count_nonzero(wrong))
         keep[wrong] = False
 
     if rows.weight is not None:
         apply("bad_weights", ~np.isfinite(rows.weight), "error", "has a weight that is not finite")
         apply("negative_weights", rows.weight < 0, "keep", "has a negative weight")
-    if same is not None:
+    if entry.src == entry.dst:
+        pairs = zip(rows.src, rows.dst)
+        same = rows.src == rows.dst if isinstance(rows.src, np.ndarray) else np.array([a == b for a, b in pairs], bool)
         apply("self_loops", same, "keep", "is a self loop")
     return keep, dropped
+
+
+def plain(one: Any) -> Any:
+    """Return an id as Python shows it in messages."""
+    return one.item() if isinstance(one, np.generic) else one
 
 
 def known_edges(adjacency: Adjacency, src: np.ndarray, dst: np.ndarray, time: np.ndarray | None) -> np.ndarray:

@@ -59,6 +59,9 @@ def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterat
     place = target.resolve()
     if place.parent.exists() and not place.parent.is_dir():
         raise BadInput(f"{target}: {place.parent} is no folder; choose another path")
+    within = next((above for above in place.parents if _is_store(above)), None)
+    if within is not None:
+        raise BadInput(f"{target}: lies within the store {within}; choose a path outside of it")
     place.parent.mkdir(parents=True, exist_ok=True)
     left = _leftovers(place, resume)
     if left is None:

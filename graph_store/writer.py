@@ -19,7 +19,7 @@ from graph_store.fold import drop_generations, fold, oldest_version, publish, re
 from graph_store.live_ids import LiveIds
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.update_batch import Operation, to_payload
-from graph_store.update_rules import known_edges
+from graph_store.update_rules import known_edges, plain
 from graph_store.view import base_view
 from graph_store.write_errors import write_errors
 from graph_store.writer_lock import WriterLock
@@ -151,9 +151,9 @@ class GraphWriter:
         wrong[np.setdiff1d(np.arange(known.size), twice)] = True
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
+            ends = f"{plain(rows.src[row])!r} to {plain(rows.dst[row])!r}"
             raise BadInput(
-                f"edges of {entry.name}: row {row} ({rows.src[row]!r} to {rows.dst[row]!r}) is there already; "
-                "delete it first, or leave it out"
+                f"edges of {entry.name}: row {row} ({ends}) is there already; delete it first, or leave it out"
             )
 
     @contextmanager
@@ -184,6 +184,8 @@ class GraphWriter:
     def _commit(self, batch: Batch) -> None:
         if self._closed:
             raise StoreClosed(f"{self.path}: the writer was closed while a batch was open")
+        if batch.failure:
+            raise GraphStoreError(f"{self.path}: the batch was not committed, a call in it failed: {batch.failure}")
         if not batch.operations:
             batch.report.version = self.version
             return

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graph_store
-from graph_store import GraphWriter, Schema, StoreBusy, UnknownVersion
+from graph_store import BadInput, GraphStoreError, GraphWriter, Schema, StoreBusy, UnknownVersion
 
 
 def ingested(folder, rows, **options):
@@ -168,3 +168,34 @@ def test_space_of_what_was_deleted_is_given_back(tmp_path):
         writer.fold()
     assert size() < 0.6 * before
     assert graph_store.verify(path) == []
+
+
+def test_a_batch_in_which_a_call_failed_is_not_committed_even_if_the_error_was_caught(tmp_path):
+    (tmp_path / "edges.csv").write_text("1,2\n")
+    schema = Schema.from_edges(tmp_path / "edges.csv", "a:r:a", self_loops="error")
+    graph_store.ingest(schema, tmp_path / "store", num_shards=2)
+
+    def swallow(writer):
+        with writer.batch() as batch:
+            batch.add_nodes("a", [7])
+            with pytest.raises(BadInput):
+                batch.add_edges("a:r:a", [4, 5], [6, 5])
+
+    with GraphWriter(tmp_path / "store") as writer:
+        with pytest.raises(
+            GraphStoreError, match=r"not committed, a call in it failed: .*row 1 .5 to 5. is a self loop"
+        ):
+            swallow(writer)
+        assert writer.version == 1
+        assert writer.add_nodes("a", [7]).new_nodes == {"a": 1}
+    assert sorted(graph_store.open(tmp_path / "store").ids("a").tolist()) == [1, 2, 7]
+
+
+def test_a_row_that_a_rule_leaves_out_makes_no_node(tmp_path):
+    (tmp_path / "edges.csv").write_text("1,2\n")
+    schema = Schema.from_edges(tmp_path / "edges.csv", "a:r:a", self_loops="drop")
+    graph_store.ingest(schema, tmp_path / "store", num_shards=2)
+    with GraphWriter(tmp_path / "store") as writer:
+        report = writer.add_edges("a:r:a", [3, 9], [4, 9])
+    assert report.dropped == {"self_loops": 1}
+    assert sorted(graph_store.open(tmp_path / "store").ids("a").tolist()) == [1, 2, 3, 4]
