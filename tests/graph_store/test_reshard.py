@@ -59,7 +59,7 @@ def test_what_cannot_be_leaves_everything_as_it_was(tmp_path):
         reshard(tmp_path / "store", tmp_path / "other", num_shards=0)
     with pytest.raises(BadInput, match="exists already"):
         reshard(tmp_path / "store", tmp_path / "store", num_shards=3)
-    with pytest.raises(BadInput, match="lies within the store .*store; choose a path outside of it"):
+    with pytest.raises(BadInput, match=r"lies within the store .*store; choose a path outside of it"):
         reshard(tmp_path / "store", tmp_path / "store" / "deeper" / "other", num_shards=3)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["edges.csv", "store"]
     assert content(tmp_path / "store")["a:r:b"] == [(1, 2)]
