@@ -57,9 +57,7 @@ def test_records_come_back_by_edge_type_in_the_order_of_their_keys(path):
 
 def test_keys_are_big_endian_so_that_their_order_is_that_of_ids(path):
     firsts = [0, 255, 256, 65535, 65536, 2**32, 2**40]
-    pieces = [
-        (node_type, first, seal_piece(np.array([first]), 1, first)) for node_type in (0, 1) for first in firsts
-    ]
+    pieces = [(node_type, first, seal_piece(np.array([first]), 1, first)) for node_type in (0, 1) for first in firsts]
     keys = [id_key(kind, first) for kind, first, _ in pieces]
     assert keys == sorted(keys)
     assert id_key(258, 3) == b"\x01\x02" + struct.pack(">Q", 3)
