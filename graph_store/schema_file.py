@@ -16,8 +16,8 @@ def _keys(kind: type, *, without: Sequence[str]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind) if each.name not in without)
 
 
-_OF_EDGE_SOURCE = ("files", *_keys(EdgeSource, without=("path", "table")))
-_OF_NODE_SOURCE = ("files", *_keys(NodeSource, without=("path", "table")))
+_OF_EDGE_SOURCE = ("files", *_keys(EdgeSource, without=("path", "table", "part")))
+_OF_NODE_SOURCE = ("files", *_keys(NodeSource, without=("path", "table", "part")))
 _OF_EDGE_TYPE = _keys(EdgeType, without=("name", "sources", "features"))
 _OF_NODE_TYPE = _keys(NodeType, without=("name", "sources", "features"))
 _OF_FEATURE = ("column", *_keys(FeatureType, without=("name",)))

@@ -215,6 +215,8 @@ EDGES = '[edges."a:b:c"]\nfiles="x"\n[nodes.a]\n'
         ('[edges."a:b:c"]\nfiles=3', "expected a path or a list of paths"),
         ('[edges."a:b:c"]\nfiles="no-*.csv"', "no file matches"),
         ('[edges."a:b:c"]\nfiles="x"\nwieght="w"', "did you mean 'weight'"),
+        ('[edges."a:b:c"]\nfiles="x"\npart=[0, 2]', "unknown key 'part'"),
+        ('[nodes.a]\nfiles="x"\npart=[0, 2]', "unknown key 'part'"),
         ('[edges."a:b:c"]\nfiles="x"\nreverse="yes"', "reverse is 'yes', expected true or false"),
         ('[edges."a:b:c"]\nsources=["x"]', "expected a list of tables"),
         ('[edges."a:b:c"]\nsources=[{src=1}]', "has no files"),
@@ -280,5 +282,5 @@ def test_every_key_is_in_the_documentation():
     text = (Path(__file__).parents[2] / "docs" / "ingest.md").read_text(encoding="utf-8")
     tables = text.partition("### Keys of files")[2].partition("## In Python")[0]
     values = (NodeSource, EdgeSource, NodeType, EdgeType, FeatureType)
-    keys = {each.name for value in values for each in fields(value)} - {"name", "path", "table"}
+    keys = {each.name for value in values for each in fields(value)} - {"name", "path", "table", "part"}
     assert [key for key in sorted(keys) if f"`{key}`" not in tables] == []
