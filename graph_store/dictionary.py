@@ -14,6 +14,8 @@ from graph_store.kernels import kernel, mix64, prefetch, run_ranges
 # What is known of an id: it is an end of an edge that makes nodes of its ends; a file of nodes lists it.
 NODE, LISTED = 1, 2
 FLAG_SHIFT = 40
+# A table is full when so many sixteenths of its slots are in use.
+FULL_OF_16 = 10
 SMALLEST_TABLE = 1 << 12
 
 
@@ -127,11 +129,11 @@ class MarkedIds:
 
 @kernel
 def _enter(values, table, used, part, parts, flag, codes, begin):
-    """Give the values of one part, from `begin` on, their codes; stops when half full. Returns (next, used).
+    """Give the values of one part, from `begin` on, their codes; stops when full. Returns (next, used).
 
     A slot is the id, then its number + 1 and above `FLAG_SHIFT` what is known of it.
     """
-    mask, limit = np.uint64(table.size // 2 - 1), table.size // 4
+    mask, limit = np.uint64(table.size // 2 - 1), FULL_OF_16 * (table.size // 2) // 16
     known = np.int64(flag) << FLAG_SHIFT
     for low in range(begin, values.size, LOOK_AHEAD):
         high = min(low + LOOK_AHEAD, values.size)
@@ -200,6 +202,12 @@ class _Part:
         return pairs[:, 0], codes, (pairs[:, 1] >> FLAG_SHIFT).astype(np.uint8)
 
 
+def most_entries(num_bytes: int, parts: int) -> int:
+    """Return how many entries fit hash tables of at most so many bytes together; their sizes are powers of two."""
+    slots = 1 << (max(1, num_bytes // 16 // parts).bit_length() - 1)
+    return parts * slots * FULL_OF_16 // 16
+
+
 class HashedIds:
     """A dictionary of any integers: hash tables, one a thread, each for its part of the hashes.
 
@@ -219,10 +227,9 @@ class HashedIds:
         return sum(part.table.nbytes for part in self._parts)
 
     def takes(self, values: np.ndarray) -> bool:
-        """Say whether there is room even if all values are new."""
+        """Say whether there is room if half of the values are new."""
         used = sum(part.used for part in self._parts)
-        # At most half full, 16 bytes a slot, and sizes are powers of two.
-        return used == 0 or (16 << (2 * (used + values.size)).bit_length()) <= self._limit
+        return used == 0 or used + values.size // 2 <= most_entries(self._limit, len(self._parts))
 
     def add(self, values: np.ndarray, flag: int) -> np.ndarray:
         """Take int64[n] ids and return their codes."""

@@ -17,9 +17,10 @@ from graph_store.string_ids import same_bytes
 
 # The local id of an entry that is no node.
 MISSING = np.uint32(0xFFFFFFFF)
-_SAMPLES = 64
+# Keys that are looked at for each part that they are cut into.
+_SAMPLES_A_PART = 64
 # Memory that merging takes an entry, besides the bytes of strings, which are there three times.
-_ENTRY_BYTES = 64
+_ENTRY_BYTES, _STRING_BYTES = 40, 80
 
 
 class Source(NamedTuple):
@@ -59,10 +60,10 @@ class _Cursor:
         self.at, self.stop = int(segment.starts[shard]), int(segment.starts[shard + 1])
         self._data_at = 0 if segment.data_starts is None else int(segment.data_starts[shard])
 
-    def sample(self) -> tuple[list[int], float]:
+    def sample(self, most: int) -> tuple[list[int], float]:
         """Return some keys, and how many entries each stands for."""
         size = self.stop - self.at
-        count = min(size, _SAMPLES)
+        count = min(size, most)
         places = [self.at + size * number // count for number in range(count)]
         keys = [int(self.source.spool.get(self.source.segment.keys, place, place + 1)[0]) for place in places]
         return keys, size / max(count, 1)
@@ -75,7 +76,8 @@ class _Cursor:
             size = self.stop - self.at if below is None else min(step, self.stop - self.at)
             keys = spool.get(segment.keys, self.at, self.at + size)
             count = size if below is None else int(np.searchsorted(keys, below))
-            found.append(keys[:count])
+            # A copy, where the rest is a large part of what was read.
+            found.append(keys[:count].copy() if 2 * count < size else keys[:count])
             self.at += count
             if count < size:
                 break
@@ -99,7 +101,7 @@ def merge_shard(sources: Sequence[Source], shard: int, spool: Spool, *, room: in
     cursors = [_Cursor(source, shard) for source in sources]
     blocks, first = [], 0
     for below in [*_cuts(cursors, shard, room), None]:
-        step = max(1 << 10, room // (4 * _ENTRY_BYTES * max(1, len(cursors))))
+        step = max(1 << 7, room // (4 * _ENTRY_BYTES * max(1, len(cursors))))
         taken = [cursor.take(below, step) for cursor in cursors]
         unique, places = _unite([ids for _, ids, _ in taken])
         flags = None
@@ -168,13 +170,16 @@ def _cuts(cursors: Sequence[_Cursor], shard: int, room: int) -> list[int]:
     """Choose keys that cut all entries into parts of about half of what fits."""
     size = 0
     for cursor in cursors:
-        size += (cursor.stop - cursor.at) * _ENTRY_BYTES
         starts = cursor.source.segment.data_starts
+        size += (cursor.stop - cursor.at) * (_ENTRY_BYTES if starts is None else _STRING_BYTES)
         size += 0 if starts is None else 3 * int(starts[shard + 1] - starts[shard])
     if size <= room:
         return []
-    weighed = sorted((key, weight) for cursor in cursors for keys, weight in [cursor.sample()] for key in keys)
-    part = sum(weight for _, weight in weighed) / (2 * size / room)
+    parts = 1.5 * size / room
+    most = max(4, int(_SAMPLES_A_PART * parts) // len(cursors))
+    samples = [cursor.sample(most) for cursor in cursors]
+    weighed = sorted((key, weight) for keys, weight in samples for key in keys)
+    part = sum(weight for _, weight in weighed) / parts
     cuts: list[int] = []
     filled = 0.0
     for key, weight in weighed:

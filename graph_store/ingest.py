@@ -17,7 +17,7 @@ from pathlib import Path
 from graph_store.errors import BadInput
 from graph_store.ingest_run import IngestRun
 from graph_store.kernels import num_threads
-from graph_store.memory_budget import MIN_MEMORY, Budget, resident_bytes
+from graph_store.memory_budget import MIN_MEMORY, Budget, anonymous_bytes, let_go_of_code, thrifty_pool
 from graph_store.progress import Progress
 from graph_store.ranks import OneRank, Ranks, together
 from graph_store.resident import arena_folder
@@ -103,17 +103,19 @@ def ingest(
         raise BadInput(f"num_shards must be 1 to 65536, got {num_shards}")
     if memory_bytes < MIN_MEMORY:
         raise BadInput(f"the memory budget must be at least {MIN_MEMORY >> 20} MiB, got {memory_bytes} bytes")
-    target, start, before = Path(path), time.monotonic(), resident_bytes()
+    target, start, before = Path(path), time.monotonic(), anonymous_bytes()
     ranks = OneRank() if ranks is None else ranks
     with (
         write_errors(target),
         shared_job_folder(target, ranks, overwrite=overwrite) as folder,
         Progress(progress and ranks.rank == 0) as bar,
+        thrifty_pool(memory_bytes),
     ):
         store, work = folder / STORE, folder / "work"
         together(ranks, partial(_make_folders, store, work, ranks.rank))
         _load_libraries()
-        budget = Budget.of(memory_bytes, resident_bytes() - before)
+        let_go_of_code(memory_bytes)
+        budget = Budget.of(memory_bytes, anonymous_bytes() - before)
         context = RunContext(
             in_parts(schema, ranks.size), store, work, num_shards, budget, num_threads(threads), ranks, bar
         )

@@ -17,7 +17,7 @@ from graph_store.feature_writer import TableWriter
 from graph_store.id_collector import IdCollector
 from graph_store.id_merge import Source
 from graph_store.intake import Intake, is_strict
-from graph_store.memory_budget import row_bytes
+from graph_store.memory_budget import give_back, row_bytes
 from graph_store.node_ids import NodeIds
 from graph_store.readers import source_bytes
 from graph_store.rejects import Rejects
@@ -62,7 +62,7 @@ class IngestRun:
             for name, node_type in schema.node_types.items()
         }
         rejects = Rejects(context.work / f"rejected-{context.ranks.rank}.jsonl")
-        self.intake = Intake(schema, self._rows, collectors, rejects, context.threads)
+        self.intake = Intake(schema, self._rows, collectors, rejects, budget.readers(context.threads))
         self.groups: list[Group] = []
         self.nodes: dict[str, NodeIds] = {}
         self.blocks: list[list[tuple[Spool, list[Block]]]] = []
@@ -111,11 +111,11 @@ class IngestRun:
             of_nodes, name, place = task
             read = self.intake.read_nodes if of_nodes else self.intake.read_edges
             for _ in read(name, place, skip=0, batch_rows=self._batch_rows(task), progress=progress):
-                pass
+                give_back()
         for collector in self.intake.collectors.values():
             collector.put_away()
 
-    def _batch_rows(self, task: Task) -> int:
+    def _batch_rows(self, task: Task) -> int | None:
         of_nodes, name, _ = task
         schema = self.context.schema
         if of_nodes:
@@ -130,7 +130,8 @@ class IngestRun:
             size = row_bytes(
                 ids=sum(ends), texts=texts, weighted=edge_type.weighted, timed=edge_type.timed, features=features
             )
-        return self.context.budget.batch_rows(size, self.context.threads)
+        budget = self.context.budget
+        return budget.batch_rows(size, budget.readers(self.context.threads))
 
     def _tell_relations(self) -> None:
         """Name all edge types, and find out how many rows of each other ranks read before this one's."""
@@ -178,6 +179,7 @@ class IngestRun:
             found = [(spool, block) for spool, (_, blocks) in zip(spools, told) for block in blocks]
             ids.blocks = [(spool, list(block)) for spool, block in found]
             self.nodes[name], self._sources[name] = ids, sources
+            give_back()
             progress.advance(len(shards))
         context.together(self._check_lone)
 
@@ -298,6 +300,7 @@ class IngestRun:
                     blocks[place[mapped.declared, forward]].append(block)
                 rows[mapped.declared] += mapped.rows
                 missing[mapped.declared] += mapped.missing
+                give_back()
                 context.progress.advance(chunk.num_rows)
 
         context.together(map_all)

@@ -61,7 +61,9 @@ class Intake:
         for name in (*self.schema.node_types, *self.schema.edge_types):
             self.counts.setdefault(name, {})
 
-    def read_nodes(self, name: str, place: int, *, skip: int, batch_rows: int, progress: Progress) -> Iterator[int]:
+    def read_nodes(
+        self, name: str, place: int, *, skip: int, batch_rows: int | None, progress: Progress
+    ) -> Iterator[int]:
         """Read source number `place` of a node type but its first `skip` batches; yield how many batches are done."""
         node_type = self.schema.node_types[name]
         batches = read_nodes(node_type.sources[place], node_type=node_type, threads=self.threads, batch_rows=batch_rows)
@@ -79,7 +81,9 @@ class Intake:
             done = batch.bytes_done
             yield count
 
-    def read_edges(self, name: str, place: int, *, skip: int, batch_rows: int, progress: Progress) -> Iterator[int]:
+    def read_edges(
+        self, name: str, place: int, *, skip: int, batch_rows: int | None, progress: Progress
+    ) -> Iterator[int]:
         """Read source number `place` of an edge type but its first `skip` batches; yield how many batches are done."""
         types, edge_type = self.schema.node_types, self.schema.edge_types[name]
         batches = read_edges(

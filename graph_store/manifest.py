@@ -281,7 +281,7 @@ def sealed_entry(path: Path) -> dict[str, int]:
     """Return the bytes and the crc32 of a file, as `files` has them."""
     size = crc = 0
     with open(path, "rb") as file:
-        while part := file.read(1 << 22):
+        while part := file.read(1 << 18):
             size, crc = size + len(part), crc32(part, crc)
     return {"bytes": size, "crc32": crc}
 

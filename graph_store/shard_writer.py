@@ -12,6 +12,7 @@ from graph_store.edge_lists import EqualEdges
 from graph_store.errors import BadInput
 from graph_store.kernels import kernel
 from graph_store.list_encoder import ListEncoder
+from graph_store.memory_budget import give_back
 from graph_store.node_ids import NodeIds
 from graph_store.row_chunks import Block, parts_of
 from graph_store.shard import SortedFile
@@ -124,6 +125,7 @@ class ShardWriter:
         kind, encoder = 0, ListEncoder(layout.bits, threads=threads)
         rows = [part for spool, of_rank in blocks for part in parts_of(spool, of_rank, shard)]
         for built in builder.build(rows, 0, padded * len(group.names)):
+            give_back()
             low, high = built.low, built.low + built.lists.indptr.size - 1
             for kind in range(low // padded, (high - 1) // padded + 1):
                 begin, end = max(low, kind * padded), min(high, (kind + 1) * padded)

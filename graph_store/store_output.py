@@ -87,7 +87,7 @@ class StoreOutput:
         blocks = [np.sum([each[1][number] for each in told], axis=0) for number in range(len(files))]
 
         def write_parts() -> list[PartSums]:
-            with ThreadPoolExecutor(SEALED_AT_ONCE) as pool:
+            with ThreadPoolExecutor(context.budget.sealed_at_once(SEALED_AT_ONCE)) as pool:
                 return list(pool.map(EdgeFile.write_part, files, sizes, blocks))
 
         sums = context.exchange(context.together(write_parts))
@@ -98,7 +98,7 @@ class StoreOutput:
 
         def seal_all() -> None:
             if context.ranks.rank == 0:
-                with ThreadPoolExecutor(SEALED_AT_ONCE) as pool:
+                with ThreadPoolExecutor(context.budget.sealed_at_once(SEALED_AT_ONCE)) as pool:
                     list(pool.map(seal, range(len(files))))
 
         context.together(seal_all)
@@ -178,7 +178,7 @@ class StoreOutput:
     def _seal(self) -> dict[str, dict[str, int]]:
         """Make the databases of this rank's shards; returns their files' sizes and checksums."""
         sealed: dict[str, dict[str, int]] = {}
-        with ThreadPoolExecutor(SEALED_AT_ONCE) as pool:
+        with ThreadPoolExecutor(self.context.budget.sealed_at_once(SEALED_AT_ONCE)) as pool:
             for part in pool.map(self._seal_shard, self.context.shards):
                 sealed |= part
                 self.context.progress.advance(1)

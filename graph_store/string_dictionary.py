@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_store.dictionary import FLAG_SHIFT, NODE, SMALLEST_TABLE, SortedIds, by_shard
+from graph_store.dictionary import FLAG_SHIFT, FULL_OF_16, NODE, SMALLEST_TABLE, SortedIds, by_shard, most_entries
 from graph_store.ids import LOOK_AHEAD, nodes_of_ranks
 from graph_store.kernels import kernel, mix64, prefetch, run_ranges
 from graph_store.ragged import starts_of
@@ -47,7 +47,7 @@ def _enter(strings, table, pool, pool_starts, used, part, parts, flag, codes, be
                         break
                 slot = np.int64(np.uint64(slot + 1) & mask)
             if number < 0:
-                if 4 * (used + 1) > table.size or used + 1 >= pool_starts.size:
+                if 32 * (used + 1) > FULL_OF_16 * table.size or used + 1 >= pool_starts.size:
                     return i, used
                 if pool_starts[used] + stop - start > pool.size:
                     return i, used
@@ -110,7 +110,7 @@ class _Part:
             self.starts.resize(2 * self.starts.size, refcheck=False)
         if self.starts[self.used] + length > self.pool.size:
             self.pool.resize(self.pool.size * 3 // 2 + length, refcheck=False)
-        if 4 * (self.used + 1) > self.table.size:
+        if 32 * (self.used + 1) > FULL_OF_16 * self.table.size:
             table = np.zeros(2 * self.table.size, np.int64)
             _rehash(self.table, table)
             self.table = table
@@ -149,13 +149,14 @@ class HashedStrings:
         return sum(part.num_bytes for part in self._parts)
 
     def takes(self, values: Any) -> bool:
-        """Say whether there is room even if all values are new."""
+        """Say whether there is room if half of the values are new."""
         used = sum(part.used for part in self._parts)
         if used == 0:
             return True
-        table = 24 << (2 * (used + len(values))).bit_length()
-        pool = sum(part.pool.nbytes for part in self._parts) + values.nbytes
-        return table + pool * 3 // 2 <= self._limit
+        # Three bytes of four for the strings.
+        pool = sum(int(part.starts[part.used]) for part in self._parts)
+        room = used + len(values) // 2 <= most_entries(self._limit // 4, len(self._parts))
+        return room and pool + values.nbytes // 2 <= self._limit // 2
 
     def add(self, values: Any, flag: int = NODE) -> np.ndarray:
         """Take an Arrow string array and return uint32[n] codes."""

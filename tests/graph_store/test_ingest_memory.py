@@ -9,8 +9,7 @@ import pytest
 
 import graph_store
 from graph_store import id_collector
-from graph_store.memory_budget import Budget
-from tests.graph_store.budgets import BUDGETS, MIB, ROOMY, content
+from tests.graph_store.budgets import BUDGETS, ROOMY, content
 from tests.graph_store.stores import CLICKS, check, many_rows
 
 
@@ -121,11 +120,3 @@ def test_batches_are_small_where_memory_is(tmp_path, budget, monkeypatch):
     graph_store.ingest(schema_of(path, "integer"), tmp_path / "store", num_shards=2)
     assert max(seen) <= 4096
     assert sum(seen) == 20_000
-
-
-def test_memory_is_shared_out_beside_what_libraries_took():
-    for memory in (64 * MIB, 128 * MIB, 1024 * MIB, 64 << 30):
-        parts = Budget.of(memory, 40 * MIB)
-        assert sum(parts) <= max(12 * MIB, memory - 40 * MIB)
-        assert min(parts) > 0
-    assert Budget.of(1 << 30, 0).work > Budget.of(1 << 30, 100 * MIB).work
