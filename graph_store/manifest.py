@@ -221,7 +221,11 @@ class Manifest:
             manifest = cls(**values)
             manifest.check()
             return manifest
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except TypeError as error:
+            if "unexpected keyword" not in str(error):
+                raise CorruptBlock(f"{path}: damaged manifest ({error}); ingest again") from None
+            raise CorruptBlock(f"{path}: made by another version of gossamer ({error}); ingest again") from None
+        except (ValueError, KeyError, AttributeError, RecursionError) as error:
             raise CorruptBlock(f"{path}: damaged manifest ({error}); ingest again") from None
 
     def forward(self, number: int) -> int:

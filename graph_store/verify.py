@@ -9,7 +9,7 @@ import numpy as np
 
 from graph_store.arena import ArenaFile
 from graph_store.commit_log import faults_of_log, newest_version
-from graph_store.errors import CorruptBlock
+from graph_store.errors import CorruptBlock, StoreNotFound
 from graph_store.feature_records import feature_file
 from graph_store.manifest import NAME, Manifest
 from graph_store.resident import edge_file, featured, node_file, shard_folder
@@ -44,10 +44,15 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
         There is no store.
     """
     store = Path(path)
-    try:
-        return examine(store, Manifest.load(store)).all
-    except CorruptBlock as error:
-        return [str(error)]
+    while True:
+        try:
+            newest = Manifest.load(store)
+        except CorruptBlock as error:
+            return [str(error)]
+        faults = examine(store, newest).all
+        # A fold may have removed what was being read before it was known to be needed.
+        if not faults or (store / f"gen-{newest.generation}").exists() or Manifest.load(store) == newest:
+            return faults
 
 
 @dataclass
@@ -102,8 +107,10 @@ def examine(store: Path, newest: Manifest) -> Findings:
     leases = [Lease(store, manifest.generation) for manifest in manifests]
     try:
         for manifest in manifests:
-            findings.generations.append((manifest, _Generation(manifest, store).faults()))
-        findings.log = faults_of_log(store, manifests[0].version)
+            faults = _Generation(manifest, store).faults()
+            if manifest == newest or (store / f"gen-{manifest.generation}" / NAME).exists():
+                findings.generations.append((manifest, faults))
+        findings.log = faults_of_log(store, findings.generations[0][0].version)
         if findings.log or findings.in_shards(newest, store):
             return findings
         version = newest_version(store, newest.version)
@@ -124,6 +131,8 @@ def _older(store: Path, newest: Manifest, faults: dict[Path, str]) -> list[Manif
     for copy in sorted(store.glob(f"gen-*/{NAME}")):
         try:
             manifest = Manifest.load(copy.parent)
+        except StoreNotFound:
+            continue
         except CorruptBlock as error:
             faults[copy] = str(error)
             continue

@@ -94,7 +94,8 @@ def _ingest(schema: "Schema", target: str, as_json: bool, **settings: Any) -> No
         return
     _say_layouts(schema)
     if as_json:
-        print_json({**report.info, "rows": report.rows, "seconds": round(report.seconds, 3)})
+        rejected = None if report.rejected is None else str(report.rejected)
+        print_json({**report.info, "rows": report.rows, "seconds": round(report.seconds, 3), "rejected": rejected})
     else:
         _say_ingested(target, report)
 
@@ -143,6 +144,8 @@ def _say_layouts(schema: "Schema") -> None:
 def _say_ingested(target: str, report: "IngestReport") -> None:
     rate = report.rows / max(report.seconds, 1e-9)
     click.echo(f"{target}: {report.rows:,} rows in {report.seconds:.2f} s ({rate:,.0f} rows/s)")
+    if report.rejected is not None:
+        click.echo(f"rows set aside: {report.rejected}")
     _say_counts(report.info)
 
 

@@ -90,6 +90,22 @@ def test_a_writer_killed_200_times_loses_nothing_that_it_acknowledged(tmp_path, 
     assert graph_store.verify(path) == []
 
 
+def test_verify_and_readers_find_nothing_wrong_while_a_process_writes_and_folds(tmp_path):
+    path, twin = make_empty(tmp_path / "live.store", *crash_batches.CONFIG), Twin()
+    arguments = [sys.executable, "-m", "tests.graph_store.crash_batches", str(path), "100"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        with graph_store.open(path, threads=1) as reader:
+            for _ in range(8):
+                assert graph_store.verify(path) == []
+                reader.refresh()
+                live_model.check(reader, twin.at(reader.version))
+        assert child.poll() is None
+        child.kill()
+        child.stdout.read()
+    assert twin.version > 8
+
+
 INGEST = """
 import sys
 import graph_store
