@@ -15,6 +15,7 @@ from graph_store.errors import (
     GraphStoreError,
     StoreClosed,
     UnknownEdgeType,
+    UnknownId,
     UnknownNodeType,
     UnknownVersion,
 )
@@ -255,7 +256,7 @@ class GraphStore:
             There are not as many of both.
         """
         entry = self._edge_type(edge_type)
-        sources, targets = self.id_map(entry.src).find(src), self.id_map(entry.dst).find(dst)
+        sources, targets = _find_all(self.id_map(entry.src), src), _find_all(self.id_map(entry.dst), dst)
         if sources.size != targets.size:
             raise ValueError(f"as many dst as src are needed, got {targets.size} and {sources.size}")
         known = np.flatnonzero((sources >= 0) & (targets >= 0))
@@ -450,6 +451,19 @@ class GraphStore:
         from graph_store.interop import to_scipy
 
         return to_scipy(self, self._edge_type(edge_type).name)
+
+
+def _find_all(ids: IdMap, given: Any) -> np.ndarray:
+    """Return the node of each id; -1 for one that is no node, be it past all that ids can be."""
+    try:
+        return ids.find(given)
+    except UnknownId:
+        values = list(np.asarray(given, dtype=object).ravel())
+        low, high = (0, 1 << 64) if ids.id_type == "unsigned" else (-(1 << 63), 1 << 63)
+        inside = np.array([low <= value < high for value in values])
+        nodes = np.full(len(values), -1, np.int64)
+        nodes[inside] = ids.find([value for value, known in zip(values, inside) if known])
+        return nodes
 
 
 def open(path: str | os.PathLike[str], *, threads: int | None = None, as_of: int | None = None) -> GraphStore:

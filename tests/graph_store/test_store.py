@@ -312,3 +312,11 @@ def test_threads_may_ask_one_store_at_once(clicks_path, clicks_rows):
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_an_id_past_all_that_ids_can_be_has_no_edge(tmp_path):
+    (tmp_path / "edges.csv").write_text("1,2\n")
+    graph_store.ingest(graph_store.Schema.from_edges(tmp_path / "edges.csv", "a:r:b"), tmp_path / "store")
+    with graph_store.open(tmp_path / "store") as store:
+        found = store.contains([1, 2**63, 1, 1], [2, 2, -(2**70), 3])
+        assert found.tolist() == [True, False, False, False]
