@@ -2,8 +2,7 @@
 
 Rows without any value take the fast way: one 64-bit key an edge (rank of the source, then the node of the target), one
 stable partition by the key's high bits into buckets that fit the cache, and a radix sort from the least significant
-digit within each (Knuth, TAOCP 3, 5.2.5). Other rows are sorted through their index, so that of equal ones the first is
-known.
+digit within each (Knuth, TAOCP 3, 5.2.5). For other rows see `valued_lists`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from graph_store.kernels import kernel, num_threads, run_ranges
 DIGIT_BITS = 11
 BUCKET_BITS = 11
 # Memory that building lists takes a row, at its peak, for rows without and with values.
-PLAIN_ROW_BYTES, ROW_BYTES = 36, 140
+PLAIN_ROW_BYTES, ROW_BYTES = 36, 120
 
 
 class Rows(NamedTuple):
@@ -225,57 +224,3 @@ def sorted_order(columns: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
     for values, bits in words:
         _argsort(values, bits, order, scratch)
     return order
-
-
-def _bits_of(values: np.ndarray) -> int:
-    return max(1, int(values.max()).bit_length()) if values.size else 1
-
-
-def build_lists(rows: Rows, num_ranks: int, *, rule: str = "first") -> Lists:
-    """Build lists of rows with values, or whose keys would not fit 64 bits.
-
-    Edges are equal whose source, target and time are. Of equal ones the first stays ("first"), with the sum or the
-    largest of all weights ("sum", "max"), or all stay in their order ("all").
-
-    Raises
-    ------
-    EqualEdges
-        There are equal ones and the rule is "error".
-    """
-    keys = [rows.ranks, rows.nodes]
-    if rows.times is not None:
-        origin = rows.times.min() if rows.times.size else np.int64(0)
-        keys.insert(1, rows.times.view(np.uint64) - np.uint64(int(origin) & (2**64 - 1)))
-    order = sorted_order([(values, _bits_of(values)) for values in keys])
-    keys = [values[order] for values in keys]
-    weights = None if rows.weights is None else rows.weights[order]
-    if rule != "all":
-        first = np.ones(order.size, bool)
-        if order.size:
-            first[1:] = np.logical_or.reduce([values[1:] != values[:-1] for values in keys])
-        if rule == "error" and not first.all():
-            place = int(np.argmin(first))
-            raise EqualEdges(int(keys[0][place]), int(keys[-1][place]))
-        if weights is not None:
-            weights = _joined_weights(weights, first, rule)
-        keys, order = [values[first] for values in keys], order[first]
-    indptr = np.zeros(num_ranks + 1, np.int64)
-    np.cumsum(np.bincount(keys[0].astype(np.int64), minlength=num_ranks), out=indptr[1:])
-    return Lists(
-        indptr,
-        keys[-1].astype(np.int64),
-        weights,
-        None if rows.times is None else rows.times[order],
-        None if rows.edge_ids is None else rows.edge_ids[order],
-    )
-
-
-def _joined_weights(weights: np.ndarray, first: np.ndarray, rule: str) -> np.ndarray:
-    """Return the weight of each run of equal edges; sums are made in double precision, in the order of the input."""
-    if rule not in ("sum", "max") or first.all():
-        return weights[first]
-    starts = np.flatnonzero(first)
-    if rule == "max":
-        return np.maximum.reduceat(weights, starts)
-    with np.errstate(over="ignore"):
-        return np.add.reduceat(weights.astype(np.float64), starts).astype(np.float32)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.blocks import GROUP_NODES
-from graph_store.edge_lists import PLAIN_ROW_BYTES, ROW_BYTES, EqualEdges, Lists, Rows, build_lists, plain_lists
+from graph_store.edge_lists import PLAIN_ROW_BYTES, ROW_BYTES, EqualEdges, Lists, Rows, plain_lists
 from graph_store.kernels import kernel
 from graph_store.row_chunks import Block, Columns, Part, parts_of
 from graph_store.spool import Allowance, Spool
+from graph_store.valued_lists import build_lists
 
 _GRANULES = 4096
 _RANK_BYTES = 24
@@ -162,14 +163,16 @@ class ListBuilder:
         layout = self._layout
 
         def joined(parts: list, dtype: type) -> np.ndarray:
-            return np.concatenate([*parts, np.empty(0, dtype)]).astype(dtype, copy=False)
+            return np.concatenate(parts) if parts else np.empty(0, dtype)
 
         sources = joined([self._ranks(local, columns, low) for local, _, columns in read], np.uint64)
         targets = joined([nodes for _, nodes, _ in read], np.uint64)
         weights = joined([columns.weights for _, _, columns in read], np.float32) if layout.weighted else None
         times = joined([columns.times for _, _, columns in read], np.int64) if layout.timed else None
         edge_ids = joined([columns.edge_ids for _, _, columns in read], np.int64) if layout.numbered else None
-        return build_lists(Rows(sources, targets, weights, times, edge_ids), ranks, rule=layout.rule)
+        rows_read = Rows(sources, targets, weights, times, edge_ids)
+        del read
+        return build_lists(rows_read, ranks, rule=layout.rule, threads=self._threads)
 
     def _cuts(self, rows: Sequence[Part], low: int, high: int) -> np.ndarray:
         """Cut ranks, at multiples of 16 from `low` on, into ranges whose lists fit; int64[parts + 1] from 0."""

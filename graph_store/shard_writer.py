@@ -91,6 +91,8 @@ class ShardWriter:
                     yield records
             except EqualEdges as error:
                 raise self._equal(group, shard, error) from None
+            except BadInput as error:
+                raise BadInput(f"edge type {group.edge_type.name}: {error}") from None
         file.finish()
         folder.rmdir()
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.edge_lists import EqualEdges, Lists, Rows, build_lists, plain_lists
+from graph_store.edge_lists import EqualEdges, Lists, Rows, plain_lists
+from graph_store.errors import BadInput
+from graph_store.valued_lists import build_lists
 
 EXTREMES = [-(2**63), -1, 0, 1, 2**63 - 1]
 RULES = ["first", "all", "sum", "max"]
@@ -70,6 +72,34 @@ def test_lists_are_sorted_and_equal_edges_are_joined_by_the_rule(rows, rule):
     assert lists_of(build_lists(rows_of(rows), 10, rule=rule)) == expected_lists(rows, 10, rule)
 
 
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_long_lists_are_sorted_alike_by_any_number_of_threads(timed, rule):
+    random = np.random.default_rng(3)
+    ranks = (70 * random.random(200_000) ** 3).astype(np.uint64)
+    nodes = random.integers(0, 3000, 200_000).astype(np.uint32)
+    nodes[:50_000].sort()
+    times = random.integers(-5, 6, 200_000) if timed else None
+    rows = Rows(ranks, nodes, random.integers(0, 99, 200_000).astype(np.float32), times, np.arange(200_000))
+    keys = [np.arange(200_000), nodes, *([] if times is None else [times]), ranks]
+    order = np.lexsort(keys)
+    first = np.ones(200_000, bool)
+    first[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys[1:]])
+    starts = np.flatnonzero(first) if rule != "all" else np.arange(200_000)
+    weights = rows.weights[order]
+    expected = {"first": weights[starts], "all": weights}
+    expected["sum"] = np.add.reduceat(weights.astype(float), starts).astype(np.float32)
+    expected["max"] = np.maximum.reduceat(weights, starts)
+    for threads in (1, 3):
+        lists = build_lists(rows, 70, rule=rule, threads=threads)
+        assert np.array_equal(lists.neighbors, nodes[order][starts])
+        assert np.array_equal(lists.edge_ids, order[starts])
+        assert np.array_equal(lists.weights, expected[rule])
+        assert np.array_equal(np.repeat(np.arange(70), np.diff(lists.indptr)), ranks[order][starts])
+        assert timed is (lists.times is not None)
+        assert not timed or np.array_equal(lists.times, times[order][starts])
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=80),
@@ -106,6 +136,12 @@ def test_sums_are_made_in_double_precision_and_once_a_pair():
     assert build_lists(rows_of(rows), 1, rule="max").weights.tolist() == [2.0**24]
     assert build_lists(rows_of(rows), 1, rule="first").weights.tolist() == [2.0**24]
     assert build_lists(rows_of(rows), 1, rule="all").weights.tolist() == weights
+
+
+def test_a_sum_past_float32_is_refused():
+    rows = [(0, 1, 3e38, None, None), (0, 1, 3e38, None, None)]
+    with pytest.raises(BadInput, match="add up to more than float32 holds"):
+        build_lists(rows_of(rows), 1, rule="sum")
 
 
 def test_equal_edges_are_named_where_they_are_an_error():

@@ -11,13 +11,14 @@ from graph_store.arena import ArenaFile
 from graph_store.arena_layout import Section, joined_sums, write_part
 from graph_store.blocks import encode
 from graph_store.edge_file import EdgeFile
-from graph_store.edge_lists import EqualEdges, Lists, Rows, build_lists
+from graph_store.edge_lists import EqualEdges, Lists, Rows
 from graph_store.list_encoder import ListEncoder
 from graph_store.resident import write_edges
 from graph_store.row_chunks import Columns, both_ways, parts_of, put_block
 from graph_store.section_check import PART_BYTES
 from graph_store.shard_lists import Layout, ListBuilder
 from graph_store.spool import Allowance, Spool
+from graph_store.valued_lists import build_lists
 
 
 def random_rows(random, num_rows, num_locals, num_types, *, weighted, timed, numbered):
