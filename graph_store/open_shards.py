@@ -15,12 +15,12 @@ class OpenShards:
 
     Parameters
     ----------
-    limit : int
-        How many stay open; 0 for none: then there is nothing to close.
+    limit : int, optional
+        How many stay open, `MAX_OPEN` when None; 0 for none: then there is nothing to close.
     """
 
-    def __init__(self, limit: int = MAX_OPEN) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = MAX_OPEN if limit is None else limit
         self._open: dict[Path, Shard] = {}
 
     def get(self, path: Path) -> AbstractContextManager[Shard]:

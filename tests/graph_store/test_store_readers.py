@@ -149,7 +149,7 @@ def test_who_has_a_store_open_keeps_it_when_another_takes_its_place(make_store, 
 
 def test_a_store_that_is_replaced_while_it_is_opened_is_opened_whole(make_store, tmp_path, monkeypatch):
     path = make_store(ROWS, path=tmp_path / "clicks.store", reverse=True)
-    module = sys.modules["graph_store.store"]
+    module = sys.modules["graph_store.view"]
     read_nodes, replaced = module.read_nodes, []
 
     def replaced_between(*args):
@@ -166,7 +166,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_opened_whole(make_store,
 def test_info_has_the_keys_of_its_json(path):
     info = graph_store.info(path)
     assert {"format", "num_shards", "nodes", "edges", "duplicates", "self_loops", "bytes"} <= set(info)
-    assert info["format"] == 1
+    assert info["format"] == 2
     assert info["num_shards"] == 3
     assert info["nodes"] == {"item": 3, "user": 3}
     assert info["edges"] == {CLICKS: 5, BACK: 5}
