@@ -133,7 +133,7 @@ def _count_kept(indptr, nodes, times, kept, first, last):
         for i in range(start, stop):
             if i > start and _is_equal(nodes, times, i, i - 1):
                 if equal < 0:
-                    equal = i
+                    equal = np.int64(i)
             else:
                 count += 1
         kept[rank + 1] = count
