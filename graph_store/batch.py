@@ -233,6 +233,7 @@ class Batch:
             raise BadInput(f"expire: before is {before!r}; expected an integer, as the times of {entry.name} are")
         if not INT64_MIN <= before <= INT64_MAX:
             raise BadInput(f"expire: before is {before}, out of the range of int64, as no time can be")
+        self.report.rows += self._writer.count_earlier(entry, before)
         self._add(update_batch.EXPIRE, number, {"before": np.array([before], np.int64)})
 
     def _add(self, kind: str, number: int, arrays: dict[str, np.ndarray]) -> None:

@@ -131,14 +131,14 @@ def dirty_nodes(change: EdgeChange, rows: Rows, expired: np.ndarray) -> np.ndarr
             known = dead[dead // num_shards < change.reverse.counts[dead % num_shards]]
             found.append(change.reverse.neighbors(known)[1])
         else:
-            found += [nodes[np.isin(neighbors, dead)] for nodes, neighbors, _ in _scan(change.adjacency)]
+            found += [nodes[np.isin(neighbors, dead)] for nodes, neighbors, _ in scan_lists(change.adjacency)]
     if expired.size:
         before = expired[:, 1].max()
-        found += [nodes[times < before] for nodes, _, times in _scan(change.adjacency, times=True)]
+        found += [nodes[times < before] for nodes, _, times in scan_lists(change.adjacency, times=True)]
     return np.concatenate(found)
 
 
-def _scan(adjacency: Adjacency, *, times: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def scan_lists(adjacency: Adjacency, *, times: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield (source, neighbour, time) of all entries, some at a time."""
     nodes = nodes_of_ranks(starts_of(adjacency.counts))
     for low in range(0, nodes.size, _SCANNED_NODES):

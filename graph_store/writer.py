@@ -18,9 +18,10 @@ from graph_store.errors import BadInput, GraphStoreError, StoreClosed, UnknownEd
 from graph_store.fold import drop_generations, fold, oldest_version, publish, recover
 from graph_store.live_ids import LiveIds
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
+from graph_store.overlay_edges import scan_lists
 from graph_store.update_batch import Operation, to_payload
 from graph_store.update_rules import known_edges, plain
-from graph_store.view import base_view
+from graph_store.view import base_view, view_at
 from graph_store.write_errors import write_errors
 from graph_store.writer_lock import WriterLock
 
@@ -130,6 +131,15 @@ class GraphWriter:
         first = self._edge_rows[number]
         self._edge_rows[number] += count
         return first
+
+    def count_earlier(self, entry: StoredEdgeType, before: int) -> int:
+        """Return how many edges of a type have a time below `before`, in the newest version; reads all of them."""
+        view = view_at(self.manifest, self.path, self.version, threads=self._threads)
+        count = 0
+        for nodes, neighbors, times in scan_lists(view.adjacencies[entry.name], times=True):
+            earlier = times < before
+            count += int(np.count_nonzero(earlier & (nodes <= neighbors) if entry.undirected else earlier))
+        return count
 
     def refuse_duplicates(self, entry: StoredEdgeType, rows: Any, nodes: Any, pending: list[Operation]) -> None:
         """Raise BadInput where an edge is there already, or twice in the batch."""

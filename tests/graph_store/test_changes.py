@@ -199,3 +199,13 @@ def test_a_row_that_a_rule_leaves_out_makes_no_node(tmp_path):
         report = writer.add_edges("a:r:a", [3, 9], [4, 9])
     assert report.dropped == {"self_loops": 1}
     assert sorted(graph_store.open(tmp_path / "store").ids("a").tolist()) == [1, 2, 3, 4]
+
+
+def test_expire_says_how_many_edges_it_took(tmp_path):
+    rows = [(1, 2, 5), (1, 3, 6), (2, 2, 4), (4, 1, 9)]
+    path = ingested(tmp_path, rows, time=True, undirected=True)
+    with GraphWriter(path) as writer:
+        writer.add_edges("a:r:a", [5], [6], time=[-3])
+        assert writer.expire("a:r:a", 6).rows == 3  # 1-2, the loop and 5-6, each once
+        assert writer.expire("a:r:a", 6).rows == 0
+    assert graph_store.open(path).edge_types["a:r:a"].num_edges == 2
