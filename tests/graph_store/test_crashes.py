@@ -36,6 +36,8 @@ def killed_after(path, seconds, fold_rows):
     arguments = [sys.executable, "-m", "tests.graph_store.crash_batches", str(path), str(fold_rows)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
         assert child.stdout.readline() == "ready\n"
+        # Kernels may have to be compiled before the first batch: the time counts from there.
+        first = int(child.stdout.readline())
         try:
             child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -44,7 +46,7 @@ def killed_after(path, seconds, fold_rows):
         child.wait()
     assert child.returncode == -9, said
     # The last line may be cut.
-    return max((int(line) for line in said[:-1]), default=0)
+    return max((int(line) for line in said[:-1]), default=first)
 
 
 def kill_and_look(path, twin, seconds, fold_rows, *, verify=True):
@@ -77,7 +79,8 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path, fold_rows)
     random = np.random.default_rng(fold_rows)
     for _ in range(3):
         kill_and_look(path, twin, random.uniform(0.2, 1.5), fold_rows)
-    assert twin.version > 10
+    # Each of the three committed one batch at least, however slow the machine.
+    assert twin.version > 3
 
 
 @pytest.mark.long
@@ -132,6 +135,8 @@ def killed_ingest(rows, path, seconds, how):
     arguments = [sys.executable, "-c", INGEST, str(rows), str(path), how]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
         assert child.stdout.readline() == "ready\n"
+        # Kernels may have to be compiled before the first batch: the time counts from there.
+        first = int(child.stdout.readline())
         try:
             child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:

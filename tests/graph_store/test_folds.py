@@ -95,7 +95,7 @@ def test_batches_are_committed_while_a_fold_runs_in_the_background(tmp_path):
             expected |= set(zip(src.tolist(), dst.tolist()))
         writer.wait()
         assert writer.manifest.generation > 1
-    assert threading.active_count() == 1
+    assert "gossamer-fold" not in {thread.name for thread in threading.enumerate()}
     with graph_store.open(path) as store:
         assert store.version == 61
         found = store.neighbors(store.ids("a"), "a:r:b")
