@@ -135,8 +135,6 @@ def killed_ingest(rows, path, seconds, how):
     arguments = [sys.executable, "-c", INGEST, str(rows), str(path), how]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
         assert child.stdout.readline() == "ready\n"
-        # Kernels may have to be compiled before the first batch: the time counts from there.
-        first = int(child.stdout.readline())
         try:
             child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
