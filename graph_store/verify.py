@@ -51,8 +51,15 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
             return [str(error)]
         faults = examine(store, newest).all
         # A fold may have removed what was being read before it was known to be needed.
-        if not faults or (store / f"gen-{newest.generation}").exists() or Manifest.load(store) == newest:
+        if not faults or (store / f"gen-{newest.generation}").exists() or _is_newest(store, newest):
             return faults
+
+
+def _is_newest(store: Path, manifest: Manifest) -> bool:
+    try:
+        return Manifest.load(store) == manifest
+    except CorruptBlock:
+        return False
 
 
 @dataclass
