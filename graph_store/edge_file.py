@@ -7,7 +7,7 @@ each make the part of their shards, which follow each other; then all write thei
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,9 +57,13 @@ class EdgeFile:
         Those of this part, which `add` gets in order. The first rank has the first ones.
     spool : Spool
         Where directory and blocks wait.
+    state : tuple, optional
+        To go on from; see `state`.
     """
 
-    def __init__(self, path: Path, counts: np.ndarray, shards: range, spool: Spool, *, rank: int = 0) -> None:
+    def __init__(
+        self, path: Path, counts: np.ndarray, shards: range, spool: Spool, *, rank: int = 0, state: Any = None
+    ) -> None:
         self.path, self.counts, self.shards, self._spool, self._rank = path, counts, shards, spool, rank
         self._part_path = path.with_name(f"{path.name}.part-{rank}")
         self.group_base = np.zeros(counts.size + 1, np.int64)
@@ -71,6 +75,29 @@ class EdgeFile:
         self._blocks: list[np.ndarray] = []
         self._parts: list[_ShardPart] = []
         self.shard_blocks = np.zeros(counts.size, np.int64)
+        if state is not None:
+            self._shard, self._words, self._edges, self._sums, self.shard_blocks, parts = state
+            self._parts = [_ShardPart(*part) for part in parts]
+            self._directory = self._empty_directory()
+        if state is None:
+            self._part_path.unlink(missing_ok=True)
+        elif self._part_path.exists():
+            os.truncate(self._part_path, 8 * self._words)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What is made once a shard is closed; the words are durable in the part's file."""
+        self._flush()
+        if self._part_path.exists():
+            with open(self._part_path, "rb") as file:
+                os.fsync(file.fileno())
+        parts = [list(part) for part in self._parts]
+        return self._shard, self._words, self._edges, self._sums, self.shard_blocks, parts
+
+    @property
+    def sealed(self) -> bool:
+        """True when the whole file is at its place."""
+        return self.path.exists()
 
     def add(self, shard: int, encoded: Encoded) -> None:
         """Take the next records of a shard."""
@@ -97,10 +124,18 @@ class EdgeFile:
             self._parts.append(_ShardPart(self._spool.put(self._directory), self._spool.put(blocks)))
             self._blocks = []
         self._shard = self.shards.start if self._shard < 0 else self._shard + 1
+        self._directory = self._empty_directory()
+
+    def _empty_directory(self) -> np.ndarray:
         size = 0
         if self._shard < self.shards.stop:
             size = int(self.group_base[self._shard + 1] - self.group_base[self._shard])
-        self._directory = np.zeros(size, np.int64)
+        return np.zeros(size, np.int64)
+
+    def close_shard(self, shard: int) -> None:
+        """Say that a shard has no more records."""
+        while self._shard <= shard:
+            self._next_shard()
 
     def _flush(self) -> None:
         if self._pending:
@@ -163,8 +198,6 @@ class EdgeFile:
             os.fsync(handle)
         finally:
             os.close(handle)
-        if self._rank > 0:
-            self._part_path.unlink(missing_ok=True)
         return sums
 
     def _read_words(self) -> Iterator[np.ndarray]:
@@ -186,6 +219,10 @@ class EdgeFile:
         """Finish the whole file and move it to its place, once all parts are written; by one rank."""
         by_section = dict(zip(PartSums._fields, zip(*sums)))
         seal(self._whole_path(), self._sections(sizes, shard_blocks), by_section, self.path)
+
+    def drop(self) -> None:
+        """Let this rank's part go, once the whole file is at its place."""
+        self._part_path.unlink(missing_ok=True)
         for part in self._parts:
             for piece in part:
                 self._spool.drop(piece)

@@ -55,6 +55,15 @@ class IdCollector:
         self._dictionary: Dictionary | None = None
         self.segments: list[Segment] = []
 
+    @property
+    def state(self) -> tuple[list[Segment], int]:
+        """What was put away, and below which integers are their own codes."""
+        return self.segments, self._dense_limit
+
+    def restore(self, segments: list[Segment], dense_limit: int) -> None:
+        """Go on from a state."""
+        self.segments, self._dense_limit = list(segments), dense_limit
+
     def add(self, values: Any, flag: int) -> tuple[int, np.ndarray]:
         """Take int64[n] or an Arrow string array; returns the number of a segment and codes in it, uint32[n].
 

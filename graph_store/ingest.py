@@ -14,19 +14,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from graph_store.checkpoints import WRITTEN, Checkpoints, begin
 from graph_store.errors import BadInput
 from graph_store.ingest_run import IngestRun
+from graph_store.ingest_settings import Settings, check_repeatable, comparison, read_state, settings_of, tidy
 from graph_store.kernels import num_threads
+from graph_store.manifest import NAME as MANIFEST
+from graph_store.manifest import Manifest
 from graph_store.memory_budget import MIN_MEMORY, Budget, anonymous_bytes, let_go_of_code, thrifty_pool
 from graph_store.progress import Progress
-from graph_store.ranks import OneRank, Ranks, together
+from graph_store.ranks import OneRank, Ranks, gather_json, together
 from graph_store.resident import arena_folder
 from graph_store.run_context import RunContext
 from graph_store.schema import Schema
 from graph_store.shared_folder import shared_job_folder
 from graph_store.source_parts import in_parts
 from graph_store.store_output import StoreOutput
-from graph_store.workplace import REJECTS, STORE, rejects_path
+from graph_store.workplace import REJECTS, STORE, WORK, rejects_path
 from graph_store.write_errors import write_errors
 
 
@@ -64,6 +68,7 @@ def ingest(
     threads: int | None = None,
     progress: bool = False,
     overwrite: bool = False,
+    resume: bool = False,
     ranks: Ranks | None = None,
 ) -> IngestReport:
     """Make a store from the files and tables that a schema names.
@@ -83,6 +88,9 @@ def ingest(
         Show a bar on stderr.
     overwrite : bool
         Replace a store at `path` at the very end.
+    resume : bool
+        Go on with an ingest into `path` that was killed, from its last checkpoint (about one a minute is made), to the
+        same store; begin anew where there is none. Without it what such an ingest left is removed.
     ranks : Ranks, optional
         The processes that make the store together: all call this with the same arguments, and see the same disk.
 
@@ -93,7 +101,8 @@ def ingest(
     Raises
     ------
     BadInput
-        A source, a row or a setting that cannot be taken; nothing is left behind.
+        A source, a row or a setting that cannot be taken; nothing is left behind. With `resume` settings or sources
+        that are not those of the killed ingest, which is left as it is.
     GraphStoreError
         The disk is full, or the folder of `path` cannot be written.
     """
@@ -105,44 +114,76 @@ def ingest(
         raise BadInput(f"the memory budget must be at least {MIN_MEMORY >> 20} MiB, got {memory_bytes} bytes")
     target, start, before = Path(path), time.monotonic(), anonymous_bytes()
     ranks = OneRank() if ranks is None else ranks
+    settings = settings_of(schema, num_shards=num_shards, ranks=ranks.size)
+    if resume:
+        check_repeatable(schema, target)
     with (
         write_errors(target),
-        shared_job_folder(target, ranks, overwrite=overwrite) as folder,
+        shared_job_folder(
+            target, ranks, overwrite=overwrite, resume=comparison(settings, target) if resume else None
+        ) as folder,
         Progress(progress and ranks.rank == 0) as bar,
         thrifty_pool(memory_bytes),
     ):
-        store, work = folder / STORE, folder / "work"
-        together(ranks, partial(_make_folders, store, work, ranks.rank))
-        _load_libraries()
-        let_go_of_code(memory_bytes)
-        budget = Budget.of(memory_bytes, anonymous_bytes() - before)
-        context = RunContext(
-            in_parts(schema, ranks.size), store, work, num_shards, budget, num_threads(threads), ranks, bar
-        )
-        run = IngestRun(context)
-        run.run()
-        StoreOutput(run).write(str(uuid.uuid4()))
-        together(ranks, partial(_join_rejects, work, folder / REJECTS, ranks))
-    rejected = rejects_path(target.resolve())
+        found = together(ranks, partial(_state, folder, settings, ranks))
+        checkpoints = Checkpoints(folder, ranks, gather_json(ranks, found)[0])
+        if checkpoints.phase < WRITTEN:
+            _load_libraries()
+            let_go_of_code(memory_bytes)
+            budget = Budget.of(memory_bytes, anonymous_bytes() - before)
+            parts = in_parts(schema, ranks.size)
+            store, work, cores = folder / STORE, folder / WORK, num_threads(threads)
+            context = RunContext(parts, store, work, num_shards, budget, cores, ranks, bar, checkpoints)
+            report = _make(context, folder)
+        else:
+            report = checkpoints.report
+            together(ranks, partial(_forget_replaced, folder, target, checkpoints.identity, ranks))
+    rejected = rejects_path(target.resolve()) if report["rejected"] else None
+    return IngestReport(report["rows"], time.monotonic() - start, info(target), report["counts"], rejected)
+
+
+def _state(folder: Path, settings: Settings, ranks: Ranks) -> dict | None:
+    """Return where the ingest is, as rank 0 finds it in its folder; what is in its way is removed."""
+    if ranks.rank:
+        return None
+    state = read_state(folder)
+    if state is None:
+        state = begin(folder, str(uuid.uuid4()), settings)
+    elif state["phase"] < WRITTEN:
+        tidy(folder, state, ranks.size)
+    if state["phase"] < WRITTEN:
+        for path in (arena_folder(folder / STORE), folder / WORK):
+            path.mkdir(parents=True, exist_ok=True)
+    return state
+
+
+def _make(context: RunContext, folder: Path) -> dict:
+    """Make the store, as far as it is not made; returns what is told of it."""
+    run, ranks = IngestRun(context), context.ranks
+    run.run()
+    StoreOutput(run).write(context.checkpoints.identity)
     counts = {name: count for name, count in run.counts.items() if count}
-    found = rejected if any("bad_rows" in each for each in counts.values()) else None
-    return IngestReport(run.rows_read, time.monotonic() - start, info(target), counts, found)
+    report = {"rows": run.rows_read, "counts": counts, "rejected": any("bad_rows" in each for each in counts.values())}
+    together(ranks, partial(_finish, context.checkpoints, context.work, folder / REJECTS, ranks, report))
+    return report
 
 
-def _make_folders(store: Path, work: Path, rank: int) -> None:
-    if rank == 0:
-        for folder in (store, work, arena_folder(store)):
-            folder.mkdir()
-
-
-def _join_rejects(work: Path, target: Path, ranks: Ranks) -> None:
-    """Put the rows that the ranks set aside into one file, in the order of the ranks."""
+def _finish(checkpoints: Checkpoints, work: Path, rejects: Path, ranks: Ranks, report: dict) -> None:
+    """Put the rows that the ranks set aside into one file, in the order of the ranks, and say that all is done."""
     if ranks.rank:
         return
+    rejects.unlink(missing_ok=True)
     for path in [work / f"rejected-{rank}.jsonl" for rank in range(ranks.size)]:
         if path.exists() and path.stat().st_size:
-            with open(path, "rb") as rows, open(target, "ab") as joined:
+            with open(path, "rb") as rows, open(rejects, "ab") as joined:
                 shutil.copyfileobj(rows, joined)
+    checkpoints.finish(report)
+
+
+def _forget_replaced(folder: Path, target: Path, identity: str, ranks: Ranks) -> None:
+    """Remove the store that was at the target, where the new one had taken its place before the kill."""
+    if ranks.rank == 0 and (target / MANIFEST).exists() and Manifest.load(target).uuid == identity:
+        shutil.rmtree(folder / STORE, ignore_errors=True)
 
 
 def _load_libraries() -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from graph_store.checkpoints import MAPPED, READ, READING
 from graph_store.edge_groups import Group, groups_of
 from graph_store.feature_records import EDGES, NODES, feature_file
 from graph_store.feature_spool import FeatureChunk, drop_columns
@@ -16,6 +17,7 @@ from graph_store.feature_type import FeatureType
 from graph_store.feature_writer import TableWriter
 from graph_store.id_collector import IdCollector
 from graph_store.id_merge import Source
+from graph_store.ingest_state import mapped_values, restore_mapped, restore_reading, save_reading
 from graph_store.intake import Intake, is_strict
 from graph_store.memory_budget import give_back, row_bytes
 from graph_store.node_ids import NodeIds
@@ -41,14 +43,16 @@ class IngestRun:
     blocks : of each group the blocks of each rank, (Spool, list of Block)
     edge_rows : of each declared type the rows of each relation that were read
     rows : of each declared type the edges of each of its relations that stay, int64
+    own_rows : the blocks of this rank by group, `rows` and the edges left out for their ends, before they are shared
     counts : of each node type and declared edge type the rows that were left out, by rule
     rows_read : int
     """
 
     def __init__(self, context: RunContext) -> None:
         self.context = context
-        schema, budget, self._rows = context.schema, context.budget, context.spool("rows")
-        self._ids, self._sorted = context.spool("ids"), context.spool("sorted")
+        schema, budget = context.schema, context.budget
+        self.spools = {name: context.spool(name) for name in ("rows", "ids", "sorted")}
+        self._rows, self._ids, self._sorted = self.spools.values()
         share = budget.ids // max(1, len(schema.node_types))
         collectors = {
             name: IdCollector(
@@ -70,19 +74,40 @@ class IngestRun:
         self.counts: dict[str, dict[str, int]] = {}
         self.rows_read = 0
         self.edge_rows: list[dict[str, int]] = []
+        self.own_rows: list = []
+        self.batch_rows = [self._batch_rows(task) for task in self.tasks()]
         self._sources: dict[str, list[list[Source]]] = {}
 
     def close_rows(self) -> None:
         """Let the rows of shards go."""
-        self._sorted.close()
+        self.context.checkpoints.let_go(self._sorted)
 
     def run(self) -> None:
-        """Do all phases."""
-        self.context.together(self._read)
-        self._tell_relations()
-        self._merge_ids()
-        self._write_features()
-        self._map_rows()
+        """Do all phases that are not done."""
+        checkpoints = self.context.checkpoints
+        if self.context.together(partial(restore_mapped, self)):
+            self._tell_relations()
+            self._share_ids()
+        else:
+            if checkpoints.phase < READ:
+                self.context.together(self._read)
+                if checkpoints.due_together:
+                    save_reading(self, task=len(self.batch_rows), batches=0, phase=READ)
+            else:
+                restore_reading(self)
+            self._tell_relations()
+            self._merge_ids()
+            self._write_features()
+            self._map_rows()
+            if checkpoints.due_together:
+                checkpoints.save(MAPPED, mapped_values(self), spools=self.mapped_spools, alone=False)
+            checkpoints.let_go(self._rows)
+        self._share_rows()
+
+    @property
+    def mapped_spools(self) -> dict[str, Spool]:
+        """The spools that are needed once rows are by shard."""
+        return {name: self.spools[name] for name in ("ids", "sorted")}
 
     # Reading
 
@@ -105,13 +130,18 @@ class IngestRun:
         return source_bytes(owner.sources[place])
 
     def _read(self) -> None:
-        tasks, progress = self.tasks(), self.context.progress
+        tasks, progress, checkpoints = self.tasks(), self.context.progress, self.context.checkpoints
+        done, skip = restore_reading(self)
         progress.phase("reading", sum(map(self._bytes, tasks)), unit="B")
-        for task in tasks:
-            of_nodes, name, place = task
+        progress.advance(sum(map(self._bytes, tasks[:done])))
+        for number in range(done, len(tasks)):
+            of_nodes, name, place = tasks[number]
             read = self.intake.read_nodes if of_nodes else self.intake.read_edges
-            for _ in read(name, place, skip=0, batch_rows=self._batch_rows(task), progress=progress):
+            for batches in read(name, place, skip=skip, batch_rows=self.batch_rows[number], progress=progress):
                 give_back()
+                if checkpoints.due:
+                    save_reading(self, task=number, batches=batches, phase=READING)
+            skip = 0
         for collector in self.intake.collectors.values():
             collector.put_away()
 
@@ -174,14 +204,20 @@ class IngestRun:
             work, threads = context.budget.work, context.threads
             merge = partial(ids.merge, shards, [each for of_rank in sources for each in of_rank])
             counts = context.together(partial(merge, room=work, threads=threads))
-            told = context.exchange([counts, [ids.blocks[shard][1] for shard in shards]])
-            ids.set_counts(np.sum([each for each, _ in told], axis=0))
-            found = [(spool, block) for spool, (_, blocks) in zip(spools, told) for block in blocks]
-            ids.blocks = [(spool, list(block)) for spool, block in found]
+            ids.set_counts(np.sum(context.exchange(counts), axis=0))
             self.nodes[name], self._sources[name] = ids, sources
             give_back()
             progress.advance(len(shards))
+        self._share_ids()
         context.together(self._check_lone)
+
+    def _share_ids(self) -> None:
+        """Tell the ranks where the ids of all shards are."""
+        context = self.context
+        spools = context.spools(self._ids, "ids")
+        for ids in self.nodes.values():
+            told = context.exchange([ids.blocks[shard][1] for shard in context.shards])
+            ids.blocks = [(spool, list(block)) for spool, blocks in zip(spools, told) for block in blocks]
 
     def _any_strict(self, name: str) -> bool:
         node_type, edge_types = self.context.schema.node_types[name], self.context.schema.edge_types.values()
@@ -276,7 +312,6 @@ class IngestRun:
     def _map_rows(self) -> None:
         """Put all rows away by the shard of their source."""
         context, schema = self.context, self.context.schema
-        target = self._sorted
         mapper = RowMapper(
             schema,
             self.groups,
@@ -285,7 +320,7 @@ class IngestRun:
             all_relations=self.edge_rows,
             offsets=self._offsets,
             source=self._rows,
-            target=target,
+            target=self._sorted,
             threads=context.threads,
         )
         place = {(group.declared, group.forward): number for number, group in enumerate(self.groups)}
@@ -304,14 +339,18 @@ class IngestRun:
                 context.progress.advance(chunk.num_rows)
 
         context.together(map_all)
-        self._rows.close()
-        told = context.exchange([blocks, rows, missing])
-        spools = context.spools(target, "sorted")
+        self.own_rows = [blocks, rows, missing]
+
+    def _share_rows(self) -> None:
+        """Tell the ranks where the rows of their shards are, and add up what became of all."""
+        context = self.context
+        told = context.exchange(self.own_rows)
+        spools = context.spools(self._sorted, "sorted")
         self.blocks = [
             [(spool, list(each[0][number])) for spool, each in zip(spools, told)] for number in range(len(self.groups))
         ]
-        self.rows = [np.sum([each[1][declared] for each in told], axis=0) for declared in range(len(rows))]
-        for declared, name in enumerate(schema.edge_types):
+        self.rows = [np.sum([each[1][declared] for each in told], axis=0) for declared in range(len(self.edge_rows))]
+        for declared, name in enumerate(context.schema.edge_types):
             count = sum(each[2][declared] for each in told)
             if count:
                 self.counts[name]["missing_nodes"] = count

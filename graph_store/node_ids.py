@@ -47,6 +47,16 @@ class NodeIds:
             known = spool.reserve(size, np.uint8) if listed else None
             self.sources.append(Source(spool, segment, spool.reserve(size, np.uint32), known))
 
+    @classmethod
+    def restored(
+        cls, collector: IdCollector, spool: Spool, counts: np.ndarray, blocks: Sequence[Sequence[IdBlock]]
+    ) -> "NodeIds":
+        """Return ids whose shards were merged before; codes are no nodes any more."""
+        ids = cls(collector, spool, num_shards=counts.size, listed=False, several=True)
+        ids.set_counts(counts)
+        ids.blocks = [(spool, list(each)) for each in blocks]
+        return ids
+
     @property
     def num_shards(self) -> int:
         """The number of shards."""

@@ -1,6 +1,7 @@
 """Rows set aside: counted, and written to a file that ends beside the store."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,6 +44,17 @@ class Rejects:
             for row in rejected:
                 line = {"path": str(row.path), "place": row.place, "reason": row.reason, "text": row.text}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def restore(self, counts: dict[str, int], size: int) -> None:
+        """Go on from so many rows and bytes."""
+        self.counts = counts
+        if self.path.exists():
+            os.truncate(self.path, size)
 
     def check(self, name: str, count: int, limit: int) -> None:
         """Raise BadInput where all ranks together set aside too many rows."""

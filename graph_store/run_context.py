@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graph_store.checkpoints import Checkpoints
 from graph_store.job_state import decode, encode
 from graph_store.memory_budget import Budget
 from graph_store.progress import Progress
@@ -23,6 +24,8 @@ class RunContext:
     ----------
     store, work : Path
         The folder that becomes the store, and the one for everything else; the same on all ranks.
+    checkpoints : Checkpoints
+        What is durable, to go on from.
     """
 
     schema: Schema
@@ -33,6 +36,7 @@ class RunContext:
     threads: int
     ranks: Ranks
     progress: Progress
+    checkpoints: Checkpoints
     allowance: Allowance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,8 +49,9 @@ class RunContext:
         return shards_of_rank(self.num_shards, self.ranks.rank, self.ranks.size)
 
     def spool(self, name: str) -> Spool:
-        """Return a spool of this rank."""
-        return Spool(self._path(name, self.ranks.rank), self.allowance)
+        """Return a spool of this rank, with what an earlier ingest left in it."""
+        end = self.checkpoints.end_of(name)
+        return Spool(self._path(name, self.ranks.rank), self.allowance, end=end)
 
     def spools(self, own: Spool, name: str) -> list[Spool]:
         """Return the spool of that name of every rank."""

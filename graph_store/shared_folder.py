@@ -1,6 +1,6 @@
 """The folder of an ingest by several ranks: made by rank 0, known to all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -9,7 +9,9 @@ from graph_store.workplace import job_folder
 
 
 @contextmanager
-def shared_job_folder(target: Path, ranks: Ranks, *, overwrite: bool) -> Iterator[Path]:
+def shared_job_folder(
+    target: Path, ranks: Ranks, *, overwrite: bool, resume: Callable[[Path], None] | None = None
+) -> Iterator[Path]:
     """Give every rank the folder that `workplace.job_folder` gives rank 0, which moves the store at the end.
 
     Raises
@@ -20,7 +22,9 @@ def shared_job_folder(target: Path, ranks: Ranks, *, overwrite: bool) -> Iterato
     with ExitStack() as stack:
 
         def enter() -> str:
-            return str(stack.enter_context(job_folder(target, overwrite=overwrite))) if ranks.rank == 0 else ""
+            if ranks.rank:
+                return ""
+            return str(stack.enter_context(job_folder(target, overwrite=overwrite, resume=resume)))
 
         own = together(ranks, enter)
         yield Path(gather_json(ranks, own)[0])

@@ -53,12 +53,17 @@ class Spool:
         What may stay in memory.
     own : bool
         False for the file of another rank, which is read, and filled where that rank made room.
+    end : int
+        Bytes that an earlier spool left in the file, and that are read again; what lies behind is cut off.
     """
 
-    def __init__(self, path: Path, allowance: Allowance, *, own: bool = True) -> None:
+    def __init__(self, path: Path, allowance: Allowance, *, own: bool = True, end: int = 0) -> None:
         self.path, self._allowance, self._own = path, allowance, own
+        if own and path.exists():
+            os.truncate(path, end)
         self._arrays: dict[int, np.ndarray] = {}
-        self._lock, self._next, self._end, self._handle = threading.Lock(), 0, 0, -1
+        self._saved: dict[int, int] = {}
+        self._lock, self._next, self._end, self._handle = threading.Lock(), 0, end, -1
 
     @property
     def in_memory(self) -> bool:
@@ -128,6 +133,22 @@ class Spool:
             view, offset = view[read:], offset + read
         return array
 
+    def on_disk(self, piece: Piece) -> Piece:
+        """Return where an array is in the file, written there now if it is in memory only."""
+        if piece.number < 0:
+            return piece
+        if piece.number not in self._saved:
+            saved = self._reserve(piece.size, np.dtype(piece.dtype))
+            self._write(saved.offset, self._arrays[piece.number])
+            self._saved[piece.number] = saved.offset
+        return Piece(-1, self._saved[piece.number], piece.size, piece.dtype)
+
+    def sync(self) -> int:
+        """Make the file durable and return its bytes."""
+        if self._end:
+            os.fsync(self._open())
+        return self._end
+
     def drop(self, piece: Piece) -> None:
         """Forget an array."""
         if piece.number >= 0:
@@ -135,13 +156,17 @@ class Spool:
             if array is not None:
                 self._allowance.give(array.nbytes)
 
-    def close(self) -> None:
-        """Forget all arrays and remove the file."""
+    def clear(self) -> None:
+        """Forget all arrays; the file stays."""
         for array in self._arrays.values():
             self._allowance.give(array.nbytes)
         self._arrays.clear()
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-            if self._own:
-                self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Forget all arrays and remove the file."""
+        self.clear()
+        if self._own:
+            self.path.unlink(missing_ok=True)

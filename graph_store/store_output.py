@@ -1,13 +1,17 @@
 """The store that an ingest makes, once the rows of each shard are together: lists, ids, features, shards, manifest."""
 
-from collections.abc import Callable, Iterator
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from graph_store.arena_layout import Sums
+from graph_store.checkpoints import MAPPED
 from graph_store.edge_file import EdgeFile, PartSizes, PartSums
 from graph_store.edge_groups import Group
 from graph_store.edge_lists import PLAIN_ROW_BYTES, ROW_BYTES
@@ -18,6 +22,7 @@ from graph_store.feature_writer import dictionaries, feature_pieces, stored_feat
 from graph_store.generation import SEALED_AT_ONCE, sealed_files
 from graph_store.id_file import write_id_pieces, write_node_file
 from graph_store.ingest_run import IngestRun
+from graph_store.ingest_state import mapped_values
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType, fsync_folder
 from graph_store.read_ahead import in_order
 from graph_store.resident import arena_folder, edge_file, node_file, shard_folder
@@ -63,19 +68,28 @@ class StoreOutput:
         """Write the records and the arena files of all edge types: each rank for its shards."""
         context, run = self.context, self.run
         spool = context.spool("tables")
-        files = [self._edge_file(group, number, spool) for group in run.groups for number in self._numbers(group)]
+        first, files = self._restored(spool)
         writer = ShardWriter(run.groups, run.nodes, run.blocks, folder=context.work)
         rows = [writer.rows_of(shard) for shard in context.shards]
         context.progress.phase("sorting and packing", sum(rows), unit="edge")
+        context.progress.advance(sum(rows[: first - context.shards.start]))
 
         def write() -> list[PartSizes]:
-            for shard, records in self._records(writer, max(rows, default=0)):
-                self.entries[records.number] += records.entries
-                self.loops[records.number] += records.loops
-                if records.encoded.records.size:
-                    files[records.number].add(shard, records.encoded)
-                context.progress.advance(records.entries)
-            return [file.end() for file in files]
+            for shard, found in self._shards(writer, range(first, context.shards.stop), max(rows, default=0)):
+                for records in found:
+                    self.entries[records.number] += records.entries
+                    self.loops[records.number] += records.loops
+                    if records.encoded.records.size:
+                        files[records.number].add(shard, records.encoded)
+                    context.progress.advance(records.entries)
+                for file in files:
+                    file.close_shard(shard)
+                if context.checkpoints.due:
+                    self._save(shard + 1, files, spool)
+            sizes = [file.end() for file in files]
+            if self._has_saved:
+                self._save(context.shards.stop, files, spool)
+            return sizes
 
         own = context.together(write)
         # Other ranks read this one's rows until here.
@@ -85,54 +99,83 @@ class StoreOutput:
         self.loops = np.sum([each[3] for each in told], axis=0)
         sizes = [[PartSizes(*each[0][number]) for each in told] for number in range(len(files))]
         blocks = [np.sum([each[1][number] for each in told], axis=0) for number in range(len(files))]
+        self._seal_files(files, sizes, blocks)
+        spool.clear()
 
-        def write_parts() -> list[PartSums]:
+    def _restored(self, spool: Spool) -> tuple[int, list[EdgeFile]]:
+        """Return the first shard whose lists are to be written, and the arena files so far."""
+        context = self.context
+        places = [(group, number) for group in self.run.groups for number in self._numbers(group)]
+        saved = context.checkpoints.value("lists")
+        self._has_saved = saved is not None
+        first, states = context.shards.start, [None] * len(places)
+        if saved is not None:
+            first, self.entries, self.loops, states, _ = saved
+        return first, [self._edge_file(*place, spool, state) for place, state in zip(places, states)]
+
+    def _save(self, first: int, files: Sequence[EdgeFile], spool: Spool) -> None:
+        """Save the lists of the shards before `first`."""
+        checkpoints, run = self.context.checkpoints, self.run
+        all_made = first == self.context.shards.stop
+        lists = [first, self.entries, self.loops, [file.state for file in files], all_made]
+        fsync_folder(self.context.work)
+        fsync_folder(arena_folder(self.context.store))
+        values = {**mapped_values(run), "lists": (lists, spool)}
+        spools = {**run.mapped_spools, "tables": spool}
+        checkpoints.save(MAPPED, values, spools=spools, alone=checkpoints.phase == MAPPED)
+        self._has_saved = True
+
+    def _seal_files(
+        self, files: Sequence[EdgeFile], sizes: Sequence[Sequence[PartSizes]], blocks: Sequence[np.ndarray]
+    ) -> None:
+        """Put the parts of the arena files together, but of those that were before a kill."""
+        context = self.context
+        numbers = [number for number, file in enumerate(files) if not file.sealed]
+
+        def in_threads(call: Callable[[int], Any]) -> list[Any]:
             with ThreadPoolExecutor(context.budget.sealed_at_once(SEALED_AT_ONCE)) as pool:
-                return list(pool.map(EdgeFile.write_part, files, sizes, blocks))
+                return list(pool.map(call, numbers))
 
-        sums = context.exchange(context.together(write_parts))
+        def write_part(number: int) -> PartSums:
+            return files[number].write_part(sizes[number], blocks[number])
+
+        sums = context.exchange(context.together(partial(in_threads, write_part)))
+        place = {number: place for place, number in enumerate(numbers)}
 
         def seal(number: int) -> None:
-            parts = [PartSums(*(Sums(*section) for section in each[number])) for each in sums]
+            parts = [PartSums(*(Sums(*section) for section in each[place[number]])) for each in sums]
             files[number].seal(sizes[number], blocks[number], parts)
 
-        def seal_all() -> None:
-            if context.ranks.rank == 0:
-                with ThreadPoolExecutor(context.budget.sealed_at_once(SEALED_AT_ONCE)) as pool:
-                    list(pool.map(seal, range(len(files))))
-
-        context.together(seal_all)
-        spool.close()
+        context.together(lambda: in_threads(seal) if context.ranks.rank == 0 else [])
+        for file in files:
+            file.drop()
 
     def _numbers(self, group: Group) -> range:
         return range(group.first, group.first + len(group.names))
 
-    def _edge_file(self, group: Group, number: int, spool: Spool) -> EdgeFile:
+    def _edge_file(self, group: Group, number: int, spool: Spool, state: Any) -> EdgeFile:
         context = self.context
         counts = np.diff(self.run.nodes[group.src].base)
         path = edge_file(context.store, 1, number)
-        return EdgeFile(path, counts, context.shards, spool, rank=context.ranks.rank)
+        return EdgeFile(path, counts, context.shards, spool, rank=context.ranks.rank, state=state)
 
-    def _records(self, writer: ShardWriter, most_rows: int) -> Iterator[tuple[int, Records]]:
-        """Yield all records, shard by shard; several shards are made side by side where there is memory for it."""
+    def _shards(self, writer: ShardWriter, shards: range, most_rows: int) -> Iterator[tuple[int, Iterable[Records]]]:
+        """Yield the records of each shard; several shards are made side by side where there is memory for it."""
         context = self.context
         room, threads = context.budget.work, context.threads
         valued = any(group.edge_type.weighted or group.edge_type.timed or group.numbered for group in self.run.groups)
         sorting = ROW_BYTES if valued else PLAIN_ROW_BYTES
         needed = most_rows * (sorting * threads + _PACKED_ROW_BYTES * (threads + 1))
         if threads == 1 or needed > room:
-            for shard in context.shards:
-                for records in writer.write(shard, room=room, threads=threads):
-                    yield shard, records
+            for shard in shards:
+                yield shard, writer.write(shard, room=room, threads=threads)
             return
 
         def written(shard: int) -> list[Records]:
             return list(writer.write(shard, room=room // threads, threads=1))
 
-        calls: list[Callable[[], list[Records]]] = [partial(written, shard) for shard in context.shards]
-        for shard, found in zip(context.shards, in_order(calls, threads=threads)):
-            for records in found:
-                yield shard, records
+        calls: list[Callable[[], list[Records]]] = [partial(written, shard) for shard in shards]
+        yield from zip(shards, in_order(calls, threads=threads))
 
     # Ids and features
 
@@ -171,7 +214,19 @@ class StoreOutput:
                     files["meta"].put(key, piece)
         found = {name: file.path for name, file in files.items() if file.finish()}
         lists = work / f"adj-{shard}.sst"
-        return found | ({"adj": lists} if lists.exists() else {})
+        if not lists.exists():
+            return found
+        return found | {"adj": self._kept(lists) if context.checkpoints.has_state else lists}
+
+    def _kept(self, path: Path) -> Path:
+        """Return a second name for a file: RocksDB takes one away, and after a kill the file is needed again."""
+        other = path.with_name("again-" + path.name)
+        other.unlink(missing_ok=True)
+        try:
+            os.link(path, other)
+        except OSError:
+            shutil.copyfile(path, other)
+        return other
 
     # Shards
 

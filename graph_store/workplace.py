@@ -9,7 +9,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 # In the folder: the new store, the one that it replaces for a moment, rows that were set aside, and where it got to.
 STORE, REPLACED, REJECTS, STATE = "store", "replaced", "rejected.jsonl", "state.json"
+WORK = "work"
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def workplace(target: Path, *, overwrite: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterator[Path]:
+def job_folder(target: Path, *, overwrite: bool, resume: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """Give a folder whose `STORE` becomes `target` when the block ends; it is removed then, and by an exception.
 
     What killed ingests into the same place left is removed first, or with `resume` one that can go on is given as it
@@ -82,8 +83,16 @@ def job_folder(target: Path, *, overwrite: bool, resume: bool = False) -> Iterat
             _move_rejects(folder, place)
             fsync_folder(place.parent)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of an ingest; that it has ended is known until nothing else is left."""
+    for entry in folder.iterdir():
+        if entry.name != STATE:
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exists(target: Path) -> BadInput:
@@ -195,7 +204,7 @@ def _exchange(one: Path, other: Path) -> None:
         raise OSError(number, os.strerror(number), str(other))
 
 
-def _leftovers(place: Path, resume: bool) -> tuple[Path, int] | None:
+def _leftovers(place: Path, resume: Callable[[Path], None] | None) -> tuple[Path, int] | None:
     """Remove what killed ingests left, but not the folders of living ones; with `resume` return one that can go on."""
     prefix, found = f".{place.name}.ingest-", None
     for left in sorted(entry for entry in place.parent.iterdir() if entry.name.startswith(prefix)):
@@ -210,7 +219,12 @@ def _leftovers(place: Path, resume: bool) -> tuple[Path, int] | None:
             continue
         if (left / REPLACED / NAME).exists() and not place.exists():
             os.rename(left / REPLACED, place)  # killed between two renames
-        if resume and found is None and (left / STATE).exists() and _is_open(lock, left):
+        if resume is not None and found is None and (left / STATE).exists() and _is_open(lock, left):
+            try:
+                resume(left)
+            except BaseException:
+                os.close(lock)
+                raise
             found = left, lock
             continue
         if _is_open(lock, left):

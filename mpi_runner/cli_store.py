@@ -53,6 +53,7 @@ def _policy(name: str, choices: str, text: str) -> Any:
 )
 @threads_option
 @click.option("--overwrite", is_flag=True, help="Replace a store that is there, once the new one is whole.")
+@click.option("--resume", is_flag=True, help="Go on with an ingest that was killed; begin anew where there is none.")
 @progress_option
 @json_option
 def ingest(
@@ -61,6 +62,7 @@ def ingest(
     memory: int,
     threads: int | None,
     overwrite: bool,
+    resume: bool,
     progress: bool | None,
     as_json: bool,
     **options: Any,
@@ -75,7 +77,8 @@ def ingest(
     """
     schema, target = _schema(paths, options)
     shown = sys.stderr.isatty() if progress is None else progress
-    settings = {"num_shards": shards, "memory_bytes": memory, "progress": shown, "overwrite": overwrite}
+    settings = {"num_shards": shards, "memory_bytes": memory, "progress": shown}
+    settings |= {"overwrite": overwrite, "resume": resume}
     if launch.world_size() > 1:
         from mpi_runner import ingest_ranks
 

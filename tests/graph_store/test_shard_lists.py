@@ -143,6 +143,9 @@ def test_an_arena_file_made_in_parts_has_the_bytes_of_one_made_at_once(tmp_path,
     blocks = np.sum([file.shard_blocks for file in files], axis=0)
     sums = [file.write_part(sizes, blocks) for file in files]
     files[0].seal(sizes, blocks, sums)
+    for file in files:
+        assert file.sealed
+        file.drop()
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
     assert ArenaFile(tmp_path / "parts").damaged_sections() == []
     spool.close()

@@ -142,6 +142,34 @@ def test_a_killed_rank_ends_the_job_and_the_next_ingest_clears_up(inputs, tmp_pa
     assert graph_store.verify(path) == []
 
 
+@pytest.mark.parametrize("phase", ["state-1-", "state-2-"])
+def test_an_ingest_of_several_ranks_that_was_killed_is_resumed(inputs, tmp_path, phase):
+    schema, path = str(inputs / "schema.toml"), tmp_path / "store"
+    command = launch.rank_command(3, ["ingest", schema, str(path), "--shards", "5"])
+    job = subprocess.Popen(command, env=launch.rank_environment(3), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    folder, deadline = tmp_path / ".store.ingest-1", time.monotonic() + 60
+    while not folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    victims = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is_rank(int(pid), str(path))]
+    while not list((folder / "work").glob(f"{phase}*.json")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    job.communicate(timeout=60)
+    assert job.returncode != 0
+    state = json.loads((folder / "state.json").read_text())
+    refused = run(2, "ingest", schema, str(path), "--shards", "5", "--resume")
+    assert "cannot be resumed: the number of ranks was 3 and is 2" in refused.stderr
+    done = run(3, "ingest", schema, str(path), "--shards", "5", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert graph_store.info(path)["uuid"] == state["identity"]
+    assert not folder.exists()
+    undisturbed = tmp_path / "undisturbed"
+    assert run(1, "ingest", schema, str(undisturbed), "--shards", "5").returncode == 0
+    assert content(path) == content(undisturbed)
+    assert graph_store.verify(path) == []
+
+
 def _is_rank(pid, path):
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
