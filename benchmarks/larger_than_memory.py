@@ -22,7 +22,7 @@ from benchmarks.ingest import EDGE_TYPE, make_store
 from benchmarks.rmat import add_options, folders, graph_file
 from graph_store.adjacency import Adjacency
 from graph_store.arena import ArenaFile
-from graph_store.sampling import Sampler
+from graph_store.sampling.sampler import Sampler
 
 WARM_UP_SCALE = 12
 MAPPED, PRIVATE = "mapped, memory limited", "private memory"

@@ -13,9 +13,12 @@ import numpy as np
 import graph_store
 from benchmarks.harness import interleave, medians, write_report
 from benchmarks.rmat import rmat, write_parquet
+from graph_store.adjacency import LOOK_AHEAD
 from graph_store.draws import NEIGHBORS, key_of, mixed
 from graph_store.kernels import kernel, prefetch
-from graph_store.sampling import LOOK_AHEAD, Layer, Sampler, floyd
+from graph_store.sampling.picks import floyd
+from graph_store.sampling.sampler import Sampler
+from graph_store.sampling.subgraph import Layer
 
 EDGE_TYPE = "node:links:node"
 

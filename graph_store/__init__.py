@@ -21,9 +21,10 @@ from graph_store.errors import (
 )
 from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
-from graph_store.negatives import sample_negatives
 from graph_store.repair import RepairReport, repair
-from graph_store.sampling import Hop, Sampler, Subgraph
+from graph_store.sampling.negatives import sample_negatives
+from graph_store.sampling.sampler import Sampler
+from graph_store.sampling.subgraph import Hop, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
 from graph_store.verify import verify

@@ -27,7 +27,8 @@ from graph_store.info import info as info
 from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.ragged import starts_of, take_spans
-from graph_store.sampling import Hop, Sampler, Subgraph
+from graph_store.sampling.sampler import Sampler
+from graph_store.sampling.subgraph import Hop, Subgraph
 from graph_store.view import View, view_at
 from graph_store.writer_lock import Lease
 

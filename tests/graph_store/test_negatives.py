@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.negatives import sample_negatives
+from graph_store.sampling.negatives import sample_negatives
 from tests.oracles import chi_square
 
 

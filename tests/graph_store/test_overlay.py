@@ -7,7 +7,7 @@ import pytest
 
 import graph_store
 from graph_store.arena import ArenaFile, ArenaWriter
-from graph_store.sampling import sample_neighbors
+from graph_store.sampling.neighbors import sample_neighbors
 from graph_store.view import overlay_file
 from graph_store.writer import GraphWriter
 from tests.graph_store import live_model

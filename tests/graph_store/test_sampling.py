@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_store.draws import NEIGHBORS, key_of, mixed
-from graph_store.sampling import Relabeller, Sampler, floyd, sample_neighbors
+from graph_store.sampling.neighbors import sample_neighbors
+from graph_store.sampling.picks import floyd
+from graph_store.sampling.relabel import Relabeller
+from graph_store.sampling.sampler import Sampler
 from tests import oracles
 from tests.oracles import chi_square
 

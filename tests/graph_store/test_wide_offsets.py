@@ -5,7 +5,7 @@ import pytest
 
 from graph_store.adjacency import Adjacency
 from graph_store.blocks import GROUP_NODES, arena_words, encode, fill_arena
-from graph_store.sampling import sample_neighbors
+from graph_store.sampling.neighbors import sample_neighbors
 
 FIRST_WORD = 3 << 31  # 48 GiB of words lie before the lists
 FIRST_EDGE = 5 << 31

@@ -1,0 +1,1 @@
+"""Sampling: neighbourhoods, walks, negatives, batches of links, and loaders of them."""
