@@ -1,0 +1,115 @@
+"""PyTorch Geometric's side of `benchmarks.sampling`, in an environment of its own: JSON lines in, JSON lines out.
+
+Without pyg-lib its loaders draw with torch-sparse, whose operators are called here directly; walks are torch-cluster's.
+"""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+
+class Peer:
+    """A graph whose nodes draw from their in-edges, as PyG's samplers do, and batches of seeds."""
+
+    def start(self, request):
+        """Take `indptr` and `indices` from files; list i of theirs is what node i draws from."""
+        import torch_sparse
+
+        self.indptr, self.indices = (torch.from_numpy(np.load(request[name])) for name in ("indptr", "indices"))
+        self.seeds = [torch.from_numpy(seeds) for seeds in np.load(request["seeds"])]
+        if "node_times" in request:
+            self.node_times = torch.from_numpy(np.load(request["node_times"]))
+        versions = {"torch_sparse": torch_sparse.__version__}
+        try:
+            import pyg_lib
+
+            versions["pyg_lib"] = pyg_lib.__version__
+        except ImportError:
+            pass
+        return versions
+
+    def blocks(self, request):
+        """Sample all batches, `workers` of them at a time, relabelled."""
+        torch.set_num_threads(1)
+        sample, fanouts = torch.ops.torch_sparse.neighbor_sample, request["fanouts"]
+        return self._timed(
+            request["workers"],
+            lambda seeds: sample(self.indptr, self.indices, seeds, fanouts, False, True)[1].numel(),
+        )
+
+    def temporal(self, request):
+        """Sample all batches with a time a seed: neighbours whose own time is not later."""
+        torch.set_num_threads(1)
+        sample, kind = torch.ops.torch_sparse.hetero_temporal_neighbor_sample, "node__links__node"
+        fanouts = request["fanouts"]
+
+        def one(seeds):
+            found = sample(
+                ["node"],
+                [("node", "links", "node")],
+                {kind: self.indptr},
+                {kind: self.indices},
+                {"node": seeds},
+                {kind: fanouts},
+                {"node": self.node_times},
+                len(fanouts),
+                False,
+                True,
+            )
+            return found[1][kind].numel()
+
+        return self._timed(request["workers"], one)
+
+    def _timed(self, workers, sample):
+        edges = [0] * len(self.seeds)
+
+        def work(worker):
+            for batch in range(worker, len(self.seeds), workers):
+                edges[batch] = sample(self.seeds[batch])
+
+        start = time.perf_counter()
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, range(workers)))
+        return {"seconds": time.perf_counter() - start, "edges": sum(edges)}
+
+    def uniform(self, request):
+        """Walk from all seeds with torch-cluster, uniformly."""
+        import torch_cluster  # noqa: F401
+
+        torch.set_num_threads(request["threads"])
+        starts = torch.cat(self.seeds)[: request["walks"]]
+        start = time.perf_counter()
+        torch.ops.torch_cluster.random_walk(self.indptr, self.indices, starts, request["length"], 1.0, 1.0)
+        return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
+
+    def node2vec(self, request):
+        """Walk from all seeds with torch-cluster."""
+        import torch_cluster  # noqa: F401
+
+        torch.set_num_threads(request["threads"])
+        starts = torch.cat(self.seeds)[: request["walks"]]
+        start = time.perf_counter()
+        torch.ops.torch_cluster.random_walk(
+            self.indptr, self.indices, starts, request["length"], request["p"], request["q"]
+        )
+        return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
+
+
+def main():
+    """Answer requests until the input ends."""
+    peer = Peer()
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(peer, request["do"])(request)
+        except Exception as error:  # the error travels to the caller
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
