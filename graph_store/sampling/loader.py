@@ -1,14 +1,13 @@
 """Loaders: the batches of an epoch in seeded order, made ahead by threads, from any step on and for any rank."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from graph_store.draws import permute
 from graph_store.errors import BadInput
-from graph_store.kernels import int64_array
 from graph_store.sampling.prefetch import prefetched
 
 T = TypeVar("T")
