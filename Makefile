@@ -57,11 +57,26 @@ check: $(VENV)/ready-dev
 	.venv-torch/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 numpy
 	@touch $@
 
+.venv-dgl/ready:
+	$(PYTHON) -m venv .venv-dgl
+	.venv-dgl/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0
+	.venv-dgl/bin/python -m pip --disable-pip-version-check install --quiet \
+		dgl==2.1.0 torchdata==0.7.1 pandas pydantic pyyaml 'numpy<2' 'setuptools<66'
+	@touch $@
+
+# torch-sparse, torch-scatter and torch-cluster are compiled: about 20 minutes.
+.venv-pyg/ready:
+	$(PYTHON) -m venv .venv-pyg
+	.venv-pyg/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 torch_geometric numpy setuptools wheel
+	.venv-pyg/bin/python -m pip --disable-pip-version-check install --quiet --no-build-isolation \
+		torch-scatter==2.1.2 torch-sparse==0.6.18 torch-cluster==1.6.3
+	@touch $@
+
 # The graphs that the areas of the store share stay in build/graphs.
-bench: $(VENV)/ready-run .venv-duckdb/ready .venv-lmdb/ready .venv-torch/ready
-	for area in ingest store updates larger_than_memory sizing; do \
+bench: $(VENV)/ready-run .venv-duckdb/ready .venv-lmdb/ready .venv-torch/ready .venv-dgl/ready .venv-pyg/ready
+	for area in ingest store updates larger_than_memory sizing sampling; do \
 		$(BIN)/python -m benchmarks.$$area --data build/graphs || exit 1; done
-	for area in sampling tables exchange; do $(BIN)/python -m benchmarks.$$area || exit 1; done
+	for area in tables exchange; do $(BIN)/python -m benchmarks.$$area || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-duckdb .venv-lmdb .venv-torch build *.egg-info
+	rm -rf $(VENV) .venv-duckdb .venv-lmdb .venv-torch .venv-dgl .venv-pyg build *.egg-info
