@@ -6,15 +6,20 @@ import numpy as np
 
 from graph_store.block_check import BlockCheck
 from graph_store.blocks import (
+    BITS_SHIFT,
+    BLOCK_SHIFT,
     DEGREE_MASK,
-    DELTA_BITS,
+    DELTA_MASK,
     FLAG_EDGE_IDS,
     FLAG_WEIGHTS,
     GROUP_BITS,
     GROUP_NODES,
     HEADER_WORDS,
     HUB_MARK,
+    HUB_SHIFT,
+    MARKS_SHIFT,
     MAX_EDGE_ID,
+    directory_entry,
 )
 from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
 from graph_store.packing import bit_mask, unpack, words_of
@@ -35,25 +40,23 @@ def directory_slot(node: int, group_base: np.ndarray) -> np.int64:
 def node_mark(node: int, entry: int, group_base: np.ndarray) -> np.int64:
     """Return which 32-bit word of the arena holds the node's `indptr` mark, from its directory entry."""
     local = np.int64(np.uint64(node) // np.uint64(group_base.size - 1))
-    inside = ((entry & ((1 << DELTA_BITS) - 1)) << GROUP_BITS) | (local & (GROUP_NODES - 1))
-    return ((entry >> DELTA_BITS) + HEADER_WORDS) * 2 + inside
+    inside = ((entry & DELTA_MASK) << GROUP_BITS) | (local & (GROUP_NODES - 1))
+    return ((entry >> BLOCK_SHIFT) + HEADER_WORDS) * 2 + inside
 
 
 @kernel
 def locate(words, words32, entry, mark):
     """Find a list: (degree, bit of its first neighbour, bits a neighbour, edge within the block or -1 at a hub)."""
-    block = entry >> DELTA_BITS
-    header = words[block]
-    bits = np.int64((header >> np.uint64(48)) & np.uint64(0xFF))
-    num_nodes = np.int64(words32[block * 2 + 4])
+    block, bits = entry >> BLOCK_SHIFT, (entry >> BITS_SHIFT) & 0x3F
     low, high = words32[mark], words32[mark + 1]
-    heads = block + HEADER_WORDS + ((num_nodes + 2) >> 1)
+    heads = block + HEADER_WORDS + ((entry >> MARKS_SHIFT) & 0x3FF)
     if low & HUB_MARK:
         head = heads
         for i in range((block + HEADER_WORDS) * 2, mark):
             head += 4 * np.int64(words32[i] >> np.uint32(31))
         return np.int64(words[head]), (block + np.int64(words[head + 1])) << 6, bits, -1 - head
-    if (header >> np.uint64(40)) & np.uint64(4):  # a block with hubs: count its heads
+    if (entry >> HUB_SHIFT) & 1:  # a block with hubs: count its heads
+        num_nodes = np.int64(words32[block * 2 + 4])
         for i in range((block + HEADER_WORDS) * 2, (block + HEADER_WORDS) * 2 + num_nodes):
             heads += 4 * np.int64(words32[i] >> np.uint32(31))
     start = np.int64(low)
@@ -67,7 +70,7 @@ def locate_extra(words, words32, entry, degree, bit, bits, start):
     Returns (word of the first weight, bit of the first time, bits a time, base of times, bit of the first edge id, bits
     an edge id, base of edge ids).
     """
-    block = entry >> DELTA_BITS
+    block = entry >> BLOCK_SHIFT
     flags = words[block] >> np.uint64(40)
     if start < 0:
         head = -1 - start
@@ -121,7 +124,6 @@ def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop)
             prefetch(directory, directory_slot(nodes[low + i], group_base))
         for i in range(size):
             entries[i] = entry_of(nodes[low + i], directory, group_base)
-            prefetch(words, entries[i] >> DELTA_BITS)
             prefetch(words32, node_mark(nodes[low + i], entries[i], group_base))
         for i in range(size):
             mark = node_mark(nodes[low + i], entries[i], group_base)
@@ -205,11 +207,11 @@ def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets,
         shard = np.searchsorted(shard_starts, low, side="right") - 1
         block, left = blocks[3 * low], positions[i] - blocks[3 * low + 1] + blocks[3 * low + 2]
         num_nodes = np.int64(words32[block * 2 + 4])
+        entry = directory_entry(words[block], num_nodes, block)
         marks = (block + HEADER_WORDS) * 2
         node = np.int64(0)
         if (words[block] >> np.uint64(40)) & np.uint64(4):
             while True:
-                entry = block << DELTA_BITS
                 degree = locate(words, words32, entry, marks + node)[0]
                 if left < degree:
                     break
@@ -223,7 +225,7 @@ def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets,
                 else:
                     behind = middle
             left -= np.int64(words32[marks + node])
-        _, bit, bits, _ = locate(words, words32, block << DELTA_BITS, marks + node)
+        _, bit, bits, _ = locate(words, words32, entry, marks + node)
         sources[i] = (np.int64(words[block + 1]) + node) * num_shards + shard
         targets[i] = np.int64(unpack(words, bit + left * bits, bit_mask(bits)))
 

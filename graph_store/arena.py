@@ -25,7 +25,7 @@ import numpy as np
 from graph_store.errors import CorruptBlock
 from graph_store.section_check import PART_BYTES, SectionCheck
 
-MAGIC = b"GSARENA2"
+MAGIC = b"GSARENA3"
 _TAIL = struct.Struct("<QQ8s")
 ALIGN = 4096
 _HUGE = 2 << 20
@@ -143,6 +143,8 @@ class ArenaFile:
                 weakref.finalize(self, os.close, self.handle)
         length, crc, magic = _TAIL.unpack(mapped[size - _TAIL.size :])
         start = size - _TAIL.size - length
+        if magic != MAGIC and magic.startswith(MAGIC[:-1]):
+            raise CorruptBlock(f"{path}: was written by another version of gossamer; delete it, it is rebuilt")
         if magic != MAGIC or start < 0 or zlib.crc32(mapped[start : start + length]) != crc:
             raise CorruptBlock(f"{path}: the table at its end is damaged; delete it, it is rebuilt")
         self.table: dict[str, dict[str, Any]] = json.loads(mapped[start : start + length])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graph_store.blocks import DELTA_BITS, GROUP_BITS
+from graph_store.blocks import BLOCK_SHIFT, GROUP_BITS
 from graph_store.kernels import kernel
 from graph_store.section_check import PART_BYTES, SectionCheck
 
@@ -17,7 +17,7 @@ def _not_ready(nodes, directory, group_base, ready, num_words, found):
     num_shards, count = group_base.size - 1, 0
     for i in range(nodes.size):
         local = nodes[i] // num_shards
-        block = directory[group_base[nodes[i] - local * num_shards] + (local >> GROUP_BITS)] >> DELTA_BITS
+        block = directory[group_base[nodes[i] - local * num_shards] + (local >> GROUP_BITS)] >> BLOCK_SHIFT
         # What lies behind the words of the base is of an overlay, which was checked when it was mapped.
         if block < num_words and not ready[block // _PART_WORDS]:
             if count == found.size:

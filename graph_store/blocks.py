@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graph_store.errors import GraphStoreError
 from graph_store.kernels import kernel
 from graph_store.packing import CRC_TABLES, bit_length, crc32c, pack, words_of
 
@@ -40,8 +41,12 @@ BLOCK_NODES = 1024
 HEADER_WORDS = 4
 HUB_MARK = np.uint32(1 << 31)
 DEGREE_MASK = np.uint32((1 << 31) - 1)
-# A directory entry is the block's word offset (56 bits) and the group's number within its block (8 bits).
-DELTA_BITS = 8
+# A directory entry, from the top: the block's word offset (40 bits), the words of its `indptr` (10), bits a neighbour
+# (6), whether it holds a hub (1), the group's number within the block (6). So a list is found without a look at the
+# block's header, which would be one more line of memory.
+BLOCK_SHIFT, MARKS_SHIFT, BITS_SHIFT, HUB_SHIFT = 23, 13, 7, 6
+DELTA_MASK = (1 << HUB_SHIFT) - 1
+_MAX_WORDS = 1 << 40
 MAX_BITS = 57
 # An edge id shares a word with the bits of its record.
 MAX_EDGE_ID = (1 << 56) - 1
@@ -436,6 +441,24 @@ def arena_words(words: np.ndarray, records: np.ndarray) -> int:
 
 
 @kernel
+def directory_entry(header: np.uint64, num_nodes: int, at: int) -> np.int64:
+    """Return the directory entry of the first group of a block, from word 0 of its header, its nodes and its place."""
+    bits = np.int64((header >> np.uint64(48)) & np.uint64(0xFF))
+    hub = np.int64((header >> np.uint64(42)) & np.uint64(1))
+    marks = np.int64((num_nodes + 2) >> 1)
+    return np.int64(at) << BLOCK_SHIFT | marks << MARKS_SHIFT | bits << BITS_SHIFT | hub << HUB_SHIFT
+
+
+def check_addressable(words: int) -> None:
+    """Raise GraphStoreError where an edge type's lists have more words than a directory entry can point to."""
+    if words > _MAX_WORDS:
+        raise GraphStoreError(
+            f"the lists of one edge type take {8 * words:,} bytes, at most {8 * _MAX_WORDS:,} can be; split the edge "
+            "type into several"
+        )
+
+
+@kernel
 def fill_arena(words, records, target, base, group_base, directory, blocks, first_edge):
     """Copy records into the arena's `target` words and fill the directory and the table of blocks.
 
@@ -448,8 +471,9 @@ def fill_arena(words, records, target, base, group_base, directory, blocks, firs
         source, length, first = records[row, 0], records[row, 1], records[row, 2]
         target[at : at + length] = words[source : source + length]
         num_nodes = np.int64(words[source + 2] & np.uint64(0xFFFFFFFF))
+        entry = directory_entry(words[source], num_nodes, base + at)
         for delta in range((num_nodes + GROUP_NODES - 1) >> GROUP_BITS):
-            directory[group_base + (first >> GROUP_BITS) + delta] = (base + at) << DELTA_BITS | delta
+            directory[group_base + (first >> GROUP_BITS) + delta] = entry | delta
         blocks[count, 0], blocks[count, 1], blocks[count, 2] = base + at, edge, 0
         edge += np.int64(words[source + 2] >> np.uint64(32))
         origin, head = at, source + HEADER_WORDS + ((num_nodes + 2) >> 1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graph_store.arena import add_sums
 from graph_store.arena_layout import Section, Sums, laid_out, seal, write_part
-from graph_store.blocks import DELTA_BITS, GROUP_NODES, Encoded, arena_words, fill_arena
+from graph_store.blocks import BLOCK_SHIFT, GROUP_NODES, Encoded, arena_words, check_addressable, fill_arena
 from graph_store.spool import Piece, Spool
 
 _PENDING_BYTES = 1 << 16
@@ -182,6 +182,7 @@ class EdgeFile:
             Blocks of every shard.
         """
         sections = self._sections(sizes, shard_blocks)
+        check_addressable(sum(size.words for size in sizes))
         words, edges = (sum(size[column] for size in sizes[: self._rank]) for column in (0, 1))
         groups, blocks = int(self.group_base[self.shards.start]), int(shard_blocks[: self.shards.start].sum())
         handle = os.open(self._whole_path(), os.O_RDWR)
@@ -208,7 +209,7 @@ class EdgeFile:
 
     def _directories(self, words: int) -> Iterator[np.ndarray]:
         for part in self._parts:
-            yield self._spool.get(part.directory) + (words << DELTA_BITS)
+            yield self._spool.get(part.directory) + (words << BLOCK_SHIFT)
 
     def _tables(self, words: int, edges: int) -> Iterator[np.ndarray]:
         for part in self._parts:

@@ -11,13 +11,15 @@ import numpy as np
 
 from graph_store.adjacency import Adjacency
 from graph_store.blocks import (
+    BLOCK_SHIFT,
     DEGREE_MASK,
-    DELTA_BITS,
+    DELTA_MASK,
     FLAG_HUBS,
     GROUP_BITS,
     GROUP_NODES,
     HEADER_WORDS,
     arena_words,
+    check_addressable,
     encode_groups,
     fill_arena,
 )
@@ -228,6 +230,7 @@ def _sections(change, groups, group_base, indptr, columns):
         fill_arena(encoded.words, encoded.records, target, behind + at, group_base[shard], directory, blocks, 0)
         parts.append(target)
         at += target.size
+    check_addressable(behind + at)
     words = np.concatenate(parts)
     blocks, shard_starts, num_edges = _block_table(change, words, behind, directory, group_base)
     return {
@@ -259,7 +262,7 @@ def _runs(words, behind, extra, directory, group_base, blocks, shard_starts):
         for slot in range(group_base[shard], group_base[shard + 1]):
             entry = directory[slot]
             before_block, before_delta = block, delta
-            block, delta = entry >> DELTA_BITS, entry & ((1 << DELTA_BITS) - 1)
+            block, delta = entry >> BLOCK_SHIFT, entry & DELTA_MASK
             source, at = (words, block) if block < behind else (extra, block - behind)
             num_nodes = np.int64(source[at + 2] & np.uint64(0xFFFFFFFF))
             marks = at + HEADER_WORDS

@@ -16,6 +16,7 @@ from graph_store.blocks import (
     GROUP_NODES,
     Encoded,
     arena_words,
+    check_addressable,
     fill_arena,
     first_bad_record,
 )
@@ -78,6 +79,7 @@ def write_edges(path: Path, base: np.ndarray, pieces: Iterable[tuple[int, Encode
             tables.append(blocks[:used].ravel())
             starts[shard + 1] += used
             at += target.size
+            check_addressable(at)
         writer.add("directory", directory)
         writer.add("group_base", group_base)
         writer.add("blocks", np.concatenate(tables) if tables else np.empty(0, np.int64))

@@ -8,8 +8,8 @@ import numpy as np
 from graph_store.adjacency import Adjacency
 from graph_store.arena import ArenaFile
 from graph_store.blocks import (
+    BLOCK_SHIFT,
     COLUMN_FLAGS,
-    DELTA_BITS,
     FLAG_EDGE_IDS,
     FLAG_TIMES,
     FLAG_WEIGHTS,
@@ -180,7 +180,7 @@ class EdgeCheck:
         blocks = sections["blocks"].reshape(-1, 3) + np.array([self._words, self._edges, 0])
         parts = {
             "words": (slice(self._words, self._words + words.size), words),
-            "directory": (groups, sections["directory"] + (self._words << DELTA_BITS)),
+            "directory": (groups, sections["directory"] + (self._words << BLOCK_SHIFT)),
             "blocks": (slice(3 * self._blocks, 3 * (self._blocks + len(blocks))), blocks.ravel()),
             "shard_starts": (slice(shard + 1, shard + 2), np.array([self._blocks + len(blocks)])),
             "group_base": (slice(shard + 1, shard + 2), self._group_base[shard + 1 : shard + 2]),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
-from graph_store.blocks import DELTA_BITS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
+from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
 from graph_store.draws import NEIGHBORS, key_of, mixed
 from graph_store.kernels import kernel, load_bits, prefetch, run_ranges
 from graph_store.packing import bit_length, bit_mask
@@ -41,9 +41,8 @@ def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):
         for i in range(size):
             entry = directory[slots[i]]
             entries[i] = entry
-            block = entry >> DELTA_BITS
-            slots[i] = (block + HEADER_WORDS) * 2 + ((entry & ((1 << DELTA_BITS) - 1)) << GROUP_BITS) + inside[i]
-            prefetch(words, block)
+            block = entry >> BLOCK_SHIFT
+            slots[i] = (block + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS) + inside[i]
             prefetch(words32, slots[i])
         begin = count
         for i in range(size):

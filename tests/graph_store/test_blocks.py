@@ -218,9 +218,10 @@ def test_a_hub_of_any_width_is_one_run_in_the_arena(bits):
     lists = random_lists([600, 1537], bits=bits, weighted=True, timed=True, seed=bits)
     encoded = encoded_of(lists, bits=bits, weighted=True, timed=True)
     target = np.zeros(int(blocks.arena_words(encoded.words, encoded.records)), np.uint64)
-    table, directory = np.empty((7, 2), np.int64), np.zeros(1, np.int64)
+    table, directory = np.empty((7, 3), np.int64), np.zeros(1, np.int64)
     used, edges = blocks.fill_arena(encoded.words, encoded.records, target, 0, 0, directory, table, 0)
-    assert (used, edges, table[0].tolist(), directory.tolist()) == (1, 2137, [0, 0], [0])
+    # Two nodes have three marks, two words; the block begins at word 0 and holds hubs.
+    assert (used, edges, table[0].tolist(), directory.tolist()) == (1, 2137, [0, 0, 0], [2 << 13 | bits << 7 | 1 << 6])
     at = int(encoded.records[0, 1])
     for entries in lists:
         neighbors, weights, times = zip(*entries)

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from graph_store.adjacency import Adjacency
-from graph_store.blocks import GROUP_NODES, arena_words, encode, fill_arena
+from graph_store.blocks import (
+    GROUP_NODES,
+    arena_words,
+    check_addressable,
+    directory_entry,
+    encode,
+    fill_arena,
+)
+from graph_store.errors import GraphStoreError
 from graph_store.sampling.neighbors import sample_neighbors
 
 FIRST_WORD = 3 << 31  # 48 GiB of words lie before the lists
@@ -88,3 +96,16 @@ def test_samples_come_from_behind_two_to_the_31_words(adjacency):
         own = drawn[indptr[number] : indptr[number + 1]].tolist()
         assert len(own) == min(3, len(part))
         assert set(own) <= set(part)
+
+
+def test_lists_that_no_directory_entry_can_point_to_are_refused():
+    check_addressable(1 << 40)
+    with pytest.raises(GraphStoreError, match=r"take 8,796,093,022,216 bytes, at most 8,796,093,022,208 can be"):
+        check_addressable((1 << 40) + 1)
+
+
+def test_a_directory_entry_holds_a_place_far_back():
+    header = np.uint64(57 << 48 | 4 << 40)
+    entry = int(directory_entry(header, np.int64(1024), np.int64((1 << 40) - 1)))
+    assert entry == ((1 << 40) - 1) << 23 | 513 << 13 | 57 << 7 | 1 << 6
+    assert entry + 63 < 2**63
