@@ -194,40 +194,55 @@ def _has_edges(words, words32, directory, group_base, sources, targets, by_time,
 
 
 @kernel
-def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):
+def find_entry(words, words32, blocks, shard_starts, position):
+    """Find the entry at a position: (node, directory entry and mark of the node, place of the entry in its list)."""
     num_shards, num_blocks = shard_starts.size - 1, blocks.size // 3
-    for i in range(start, stop):
-        low, high = 0, num_blocks
-        while high - low > 1:  # the last block whose first edge is not behind the position
-            middle = (low + high) >> 1
-            if blocks[3 * middle + 1] <= positions[i]:
-                low = middle
-            else:
-                high = middle
-        shard = np.searchsorted(shard_starts, low, side="right") - 1
-        block, left = blocks[3 * low], positions[i] - blocks[3 * low + 1] + blocks[3 * low + 2]
-        num_nodes = np.int64(words32[block * 2 + 4])
-        entry = directory_entry(words[block], num_nodes, block)
-        marks = (block + HEADER_WORDS) * 2
-        node = np.int64(0)
-        if (words[block] >> np.uint64(40)) & np.uint64(4):
-            while True:
-                degree = locate(words, words32, entry, marks + node)[0]
-                if left < degree:
-                    break
-                left, node = left - degree, node + 1
+    low, high = 0, num_blocks
+    while high - low > 1:  # the last block whose first edge is not behind the position
+        middle = (low + high) >> 1
+        if blocks[3 * middle + 1] <= position:
+            low = middle
         else:
-            behind = num_nodes
-            while behind - node > 1:
-                middle = (node + behind) >> 1
-                if np.int64(words32[marks + middle]) <= left:
-                    node = middle
-                else:
-                    behind = middle
-            left -= np.int64(words32[marks + node])
-        _, bit, bits, _ = locate(words, words32, entry, marks + node)
-        sources[i] = (np.int64(words[block + 1]) + node) * num_shards + shard
-        targets[i] = np.int64(unpack(words, bit + left * bits, bit_mask(bits)))
+            high = middle
+    shard = np.searchsorted(shard_starts, low, side="right") - 1
+    block, left = blocks[3 * low], position - blocks[3 * low + 1] + blocks[3 * low + 2]
+    num_nodes = np.int64(words32[block * 2 + 4])
+    entry = directory_entry(words[block], num_nodes, block)
+    marks = (block + HEADER_WORDS) * 2
+    node = np.int64(0)
+    if (words[block] >> np.uint64(40)) & np.uint64(4):
+        while True:
+            degree = locate(words, words32, entry, marks + node)[0]
+            if left < degree:
+                break
+            left, node = left - degree, node + 1
+    else:
+        behind = num_nodes
+        while behind - node > 1:
+            middle = (node + behind) >> 1
+            if np.int64(words32[marks + middle]) <= left:
+                node = middle
+            else:
+                behind = middle
+        left -= np.int64(words32[marks + node])
+    return (np.int64(words[block + 1]) + node) * num_shards + shard, entry, marks + node, left
+
+
+@kernel
+def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):
+    for i in range(start, stop):
+        sources[i], entry, mark, place = find_entry(words, words32, blocks, shard_starts, positions[i])
+        _, bit, bits, _ = locate(words, words32, entry, mark)
+        targets[i] = np.int64(unpack(words, bit + place * bits, bit_mask(bits)))
+
+
+@kernel
+def _times_at(words, words32, blocks, shard_starts, positions, times, start, stop):
+    for i in range(start, stop):
+        _, entry, mark, place = find_entry(words, words32, blocks, shard_starts, positions[i])
+        degree, bit, bits, first = locate(words, words32, entry, mark)
+        _, time_bit, time_bits, base, _, _, _ = locate_extra(words, words32, entry, degree, bit, bits, first)
+        times[i] = base + np.int64(unpack(words, time_bit + place * time_bits, bit_mask(time_bits)))
 
 
 class Adjacency:
@@ -376,12 +391,7 @@ class Adjacency:
 
         Positions run through the sources in dense order, shard by shard.
         """
-        positions = int64_array(positions, "edge positions")
-        if positions.size and (positions.min() < 0 or positions.max() >= self.num_edges):
-            raise ValueError(f"edge positions must be in 0 … {self.num_edges - 1}")
-        if self._check is not None and not self._check.complete:
-            table = self._blocks.reshape(-1, 3)
-            self._check.words(table[np.searchsorted(table[:, 1], positions, side="right") - 1, 0])
+        positions = self._check_positions(positions)
         sources, targets = np.empty(positions.size, np.int64), np.empty(positions.size, np.int64)
         run_ranges(
             lambda start, stop: _edges_at(
@@ -399,3 +409,25 @@ class Adjacency:
             threads=self._threads,
         )
         return sources, targets
+
+    def times_at(self, positions: np.ndarray) -> np.ndarray:
+        """Return int64[n], the times of the entries at positions, of an edge type that is `timed`."""
+        positions = self._check_positions(positions)
+        times = np.empty(positions.size, np.int64)
+        run_ranges(
+            lambda start, stop: _times_at(
+                self.words, self.words32, self._blocks, self._shard_starts, positions, times, start, stop
+            ),
+            positions.size,
+            threads=self._threads,
+        )
+        return times
+
+    def _check_positions(self, positions: np.ndarray) -> np.ndarray:
+        positions = int64_array(positions, "edge positions")
+        if positions.size and (positions.min() < 0 or positions.max() >= self.num_edges):
+            raise ValueError(f"edge positions must be in 0 … {self.num_edges - 1}")
+        if self._check is not None and not self._check.complete:
+            table = self._blocks.reshape(-1, 3)
+            self._check.words(table[np.searchsorted(table[:, 1], positions, side="right") - 1, 0])
+        return positions

@@ -71,6 +71,8 @@ def check(adjacency, lists, num_shards, *, weighted=False, timed=False, numbered
     sources, targets = adjacency.edges_at(positions)
     by_position = [(node, entry[0]) for node, entries in zip(nodes.tolist(), lists) for entry in entries]
     assert list(zip(sources.tolist(), targets.tolist())) == by_position[::-1]
+    if timed:
+        assert adjacency.times_at(positions).tolist() == [entry[2] for entry in flat[::-1]]
     if flat:
         assert adjacency.has_edges(sources, targets).all()
 
