@@ -21,7 +21,7 @@ from graph_store.blocks import (
     MAX_EDGE_ID,
     directory_entry,
 )
-from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
+from graph_store.kernels import inlined, int64_array, kernel, prefetch, run_ranges
 from graph_store.packing import bit_mask, unpack, words_of
 
 LOOK_AHEAD = 64
@@ -193,7 +193,7 @@ def _has_edges(words, words32, directory, group_base, sources, targets, by_time,
         out[i] = targets[i] >= 0 and list_has(words, degree, bit, bits, targets[i], by_time)
 
 
-@kernel
+@inlined
 def find_entry(words, words32, blocks, shard_starts, position):
     """Find the entry at a position: (node, directory entry and mark of the node, place of the entry in its list)."""
     num_shards, num_blocks = shard_starts.size - 1, blocks.size // 3

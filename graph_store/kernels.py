@@ -14,6 +14,8 @@ from numba.extending import intrinsic
 # nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
 # fork-safe nor re-entrant, and the results here must not depend on the number of threads anyway.
 kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
+# A part of a kernel that is called once an item: as a call of its own it costs a sixth of what `edges_at` takes.
+inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 
 @intrinsic
