@@ -10,7 +10,7 @@ import numpy as np
 from graph_store.kernels import int64_array, kernel, mix64, run_ranges
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-NEIGHBORS, NEGATIVES, PERMUTATION = 1, 2, 3
+NEIGHBORS, NEGATIVES, PERMUTATION, WALKS, SPLITS = 1, 2, 3, 4, 5
 
 
 @kernel
