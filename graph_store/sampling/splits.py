@@ -11,10 +11,10 @@ from graph_store.draws import SPLITS, key_of, mixed
 from graph_store.errors import BadInput
 from graph_store.kernels import kernel
 from graph_store.sampling.edge_part import EdgePart
+from graph_store.sampling.exclusions import Exclusions
 
 if TYPE_CHECKING:
     from graph_store.manifest import StoredEdgeType
-    from graph_store.sampling.exclusions import Exclusions
     from graph_store.store import GraphStore
 
 PARTS = ("train", "valid", "test")
@@ -43,7 +43,7 @@ class Split:
     left_out: int
     one_type: bool = field(repr=False, default=False)
 
-    def held_out(self, part: str = "train") -> "Exclusions":
+    def held_out(self, part: str = "train") -> Exclusions:
         """Return the edges that are not to be seen while a part is learned or scored.
 
         Parameters
@@ -56,8 +56,6 @@ class Split:
         Exclusions
             Of this edge type; where both ends are of one type with the reverse of each edge.
         """
-        from graph_store.sampling.exclusions import Exclusions
-
         if part not in PARTS:
             raise BadInput(f"part must be one of {', '.join(PARTS)}, got {part!r}")
         parts = (self.test,) if part == "test" else (self.valid, self.test)

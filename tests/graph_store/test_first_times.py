@@ -31,7 +31,7 @@ def test_the_first_of_parallel_edges_counts(make_adjacency, lists, asked, num_sh
 def test_hubs_are_read_whole_by_any_number_of_threads(make_adjacency):
     random = np.random.default_rng(1)
     hub = [(int(node), None, time) for time, node in enumerate(random.permutation(40_000))]
-    expected = dict((node, time) for node, _, time in hub)
+    expected = {node: time for node, _, time in hub}
     targets = random.integers(0, 50_000, 40_000)
     for threads in (1, 3):
         adjacency = make_adjacency([[], hub], timed=True, threads=threads)

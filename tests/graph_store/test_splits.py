@@ -265,6 +265,22 @@ def test_a_part_gives_the_edges_at_its_places(stores):
         part.take(np.array([len(part)]))
 
 
+def test_what_is_held_out_while_a_part_is_learned_are_the_parts_behind_it(stores):
+    for kind, by in itertools.product(KINDS, ("edge", "each_user")):
+        found = split(stores[kind, False], by=by, seed=6)
+        one_type = found.edge_type == LINKS
+        for part, behind in (
+            ("train", [found.valid, found.test]),
+            ("valid", [found.valid, found.test]),
+            ("test", [found.test]),
+        ):
+            ends = {end for each in behind for end in zip(each.src.tolist(), each.dst.tolist())}
+            ends |= {end[::-1] for end in ends} if one_type else set()
+            assert set(zip(*(end.tolist() for end in found.held_out(part).pairs))) == ends
+    with pytest.raises(BadInput, match="part must be one of train, valid, test, got 'all'"):
+        found.held_out("all")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
