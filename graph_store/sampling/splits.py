@@ -12,6 +12,7 @@ from graph_store.errors import BadInput
 from graph_store.kernels import kernel
 from graph_store.sampling.edge_part import EdgePart
 from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.negatives import ALPHA, Negatives, NegativeSampler
 
 if TYPE_CHECKING:
     from graph_store.manifest import StoredEdgeType
@@ -21,6 +22,22 @@ PARTS = ("train", "valid", "test")
 RULES = ("edge", "time", "leave_one_out", "each_user", "user")
 _TRAIN, _VALID, _TEST, _LEFT_OUT = range(4)
 _ROWS = 1 << 20
+
+
+class HeldOutNegatives(NamedTuple):
+    """Negatives of a split's validation and test.
+
+    Attributes
+    ----------
+    valid, test : Negatives
+        A row for each edge of the part.
+    taken : Exclusions
+        Their pairs, which training's negatives must not be: see `NegativeSampler`.
+    """
+
+    valid: Negatives
+    test: Negatives
+    taken: Exclusions
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,41 @@ class Split:
             raise BadInput(f"part must be one of {', '.join(PARTS)}, got {part!r}")
         parts = (self.test,) if part == "test" else (self.valid, self.test)
         src, dst = (np.concatenate([getattr(each, end) for each in parts]) for end in ("src", "dst"))
+        return self._exclusions(src, dst)
+
+    def negatives(
+        self,
+        store: "GraphStore",
+        num_negatives: int = 1,
+        *,
+        method: str = "uniform",
+        alpha: float = ALPHA,
+        seed: int = 0,
+    ) -> HeldOutNegatives:
+        """Draw negatives for validation and test: no edges of any part, and no pair for both.
+
+        Parameters
+        ----------
+        store : GraphStore
+            The one that was split.
+        num_negatives : int
+            For each edge; by an edge's place in its part, -1 for a source with an edge to every node.
+        method, alpha, seed
+            As of `NegativeSampler.of_type` and `sample`.
+        """
+        taken, drawn = Exclusions(*np.empty((2, 0), np.int64)), []
+        for code, part in ((_TEST, self.test), (_VALID, self.valid)):
+            sampler = NegativeSampler.of_type(store, self.edge_type, method=method, alpha=alpha, taken=taken)
+            found = sampler.sample(
+                part.src, np.arange(len(part)), num_negatives=num_negatives, seed=seed, epoch=code, targets=part.dst
+            )
+            met = ~found.unmet
+            taken = taken.union(self._exclusions(np.repeat(part.src, met.sum(axis=1)), found.nodes[met]))
+            drawn.append(found)
+        return HeldOutNegatives(drawn[1], drawn[0], taken)
+
+    def _exclusions(self, src: np.ndarray, dst: np.ndarray) -> Exclusions:
+        """Return pairs; both ways where both ends are of one type."""
         if self.one_type:
             src, dst = np.concatenate([src, dst]), np.concatenate([dst, src])
         return Exclusions(src, dst)

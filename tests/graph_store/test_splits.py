@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import graph_store
 from graph_store import BadInput, GraphWriter
+from graph_store.sampling.negatives import NegativeSampler
 from graph_store.sampling.splits import RULES, split_edges
 from tests.oracles import chi_square
 
@@ -279,6 +280,32 @@ def test_what_is_held_out_while_a_part_is_learned_are_the_parts_behind_it(stores
             assert set(zip(*(end.tolist() for end in found.held_out(part).pairs))) == ends
     with pytest.raises(BadInput, match="part must be one of train, valid, test, got 'all'"):
         found.held_out("all")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_negatives_of_the_parts_are_edges_of_none_and_have_no_pair_in_common(stores, kind):
+    store = stores[kind, False]
+    entry, adjacency = next(iter(store.edge_types.values())), store.adjacency(next(iter(store.edge_types)))
+    found = split(store, valid=0.2, test=0.2, seed=7)
+    negatives = found.negatives(store, 6, seed=3)
+    pairs = []
+    for part, drawn in ((found.valid, negatives.valid), (found.test, negatives.test)):
+        assert drawn.nodes.shape == (len(part), 6)
+        # The test may take a source's last nodes without an edge, of some eleven.
+        assert drawn.num_unmet < 0.2 * drawn.nodes.size
+        src, dst = (ends[~drawn.unmet.ravel()] for ends in (np.repeat(part.src, 6), drawn.nodes.ravel()))
+        assert not adjacency.has_edges(src, dst).any()
+        assert negatives.taken.has(src, dst).all()
+        one_type = entry.src == entry.dst
+        pairs.append({tuple(sorted(pair)) if one_type else pair for pair in zip(src.tolist(), dst.tolist())})
+    assert not pairs[0] & pairs[1]
+    training = NegativeSampler.of_type(store, entry.name, taken=negatives.taken)
+    drawn = training.sample(found.train.src, np.arange(len(found.train)), num_negatives=20, seed=1)
+    sources = np.repeat(found.train.src, 20)[~drawn.unmet.ravel()]
+    assert not negatives.taken.has(sources, drawn.nodes[~drawn.unmet]).any()
+    again = split(store, valid=0, test=0.2, seed=7).negatives(store, 6, seed=3)
+    assert np.array_equal(again.test.nodes, negatives.test.nodes)
+    assert again.valid.nodes.shape == (0, 6)
 
 
 @pytest.mark.parametrize(
