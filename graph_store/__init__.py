@@ -22,8 +22,11 @@ from graph_store.errors import (
 from graph_store.features import FeatureValues
 from graph_store.ingest import IngestReport, ingest
 from graph_store.repair import RepairReport, repair
-from graph_store.sampling.negatives import sample_negatives
+from graph_store.sampling.edge_part import EdgePart, Edges
+from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.negatives import NegativeIds, Negatives, NegativeSampler, sample_negatives
 from graph_store.sampling.sampler import Sampler
+from graph_store.sampling.splits import HeldOutNegatives, Split, split_edges
 from graph_store.sampling.subgraph import Hop, Subgraph
 from graph_store.schema import EdgeSource, EdgeType, EdgeTypeName, FeatureType, NodeSource, NodeType, Schema
 from graph_store.store import GraphStore, Neighbors, info, open
@@ -40,23 +43,31 @@ __all__ = [
     "Batch",
     "Changes",
     "CorruptBlock",
+    "EdgePart",
     "EdgeSet",
     "EdgeSource",
     "EdgeType",
     "EdgeTypeName",
+    "Edges",
+    "Exclusions",
     "FeatureType",
     "FeatureValues",
     "GraphStore",
     "GraphStoreError",
     "GraphWriter",
+    "HeldOutNegatives",
     "Hop",
     "IngestReport",
+    "NegativeIds",
+    "NegativeSampler",
+    "Negatives",
     "Neighbors",
     "NodeSource",
     "NodeType",
     "RepairReport",
     "Sampler",
     "Schema",
+    "Split",
     "StoreBusy",
     "StoreClosed",
     "StoreNotFound",
@@ -76,6 +87,7 @@ __all__ = [
     "permute",
     "repair",
     "sample_negatives",
+    "split_edges",
     "to_networkx",
     "to_scipy",
     "verify",

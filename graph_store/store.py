@@ -27,6 +27,7 @@ from graph_store.info import info as info
 from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.ragged import starts_of, take_spans
+from graph_store.sampling.negatives import ALPHA, NegativeIds, NegativeSampler
 from graph_store.sampling.sampler import Sampler
 from graph_store.sampling.subgraph import Hop, Subgraph
 from graph_store.view import View, view_at
@@ -35,6 +36,8 @@ from graph_store.writer_lock import Lease
 if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse
+
+    from graph_store.sampling.splits import Split
 
 
 class Neighbors(NamedTuple):
@@ -375,6 +378,64 @@ class GraphStore:
             for step, layer in zip(chain, layers)
         )
         return Subgraph(self.to_ids(entry.src, seeds), labels, nodes, names, hops)
+
+    def negatives(
+        self,
+        ids: Any,
+        edge_type: str | None = None,
+        *,
+        num_negatives: int = 1,
+        method: str = "uniform",
+        alpha: float = ALPHA,
+        strict: bool = True,
+        times: Any = None,
+        fallback: str = "mark",
+        seed: int,
+    ) -> NegativeIds:
+        """Draw destinations that sources have no edge to, by original ids.
+
+        Parameters
+        ----------
+        ids : int64[n] or sequence of str
+            Sources; the i-th is at position i, on which its draws depend.
+        method : str
+            `"uniform"` or `"degree"`; with `alpha` and `strict` see `NegativeSampler.of_type`, which is also what to
+            keep for many calls.
+        times : int64[n], optional
+            Edges later than a source's time do not count.
+        fallback : str
+            See `NegativeSampler`.
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        BadInput
+            A method or fallback that there is not, or a type without nodes.
+        """
+        entry = self._edge_type(edge_type)
+        sources = self.to_nodes(entry.src, ids)
+        sampler = NegativeSampler.of_type(
+            self, entry.name, method=method, alpha=alpha, strict=strict, fallback=fallback
+        )
+        drawn = sampler.sample(sources, np.arange(sources.size), num_negatives=num_negatives, seed=seed, times=times)
+        return NegativeIds.of(drawn, lambda nodes: self.to_ids(entry.dst, nodes))
+
+    def split_edges(
+        self,
+        edge_type: str | None = None,
+        *,
+        by: str = "edge",
+        valid: float | None = None,
+        test: float | None = None,
+        cuts: Sequence[int] | None = None,
+        latest: bool | None = None,
+        seed: int = 0,
+    ) -> "Split":
+        """Share the edges of a type out to training, validation and test: see `graph_store.split_edges`."""
+        from graph_store.sampling.splits import split_edges
+
+        name = self._edge_type(edge_type).name
+        return split_edges(self, name, by=by, valid=valid, test=test, cuts=cuts, latest=latest, seed=seed)
 
     def scan(
         self,

@@ -1,6 +1,6 @@
 """Negative samples: nodes that a source has no edge to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,6 +38,30 @@ class Negatives(NamedTuple):
     def num_unmet(self) -> int:
         """How many the fallback had to fill."""
         return int(np.count_nonzero(self.unmet))
+
+
+class NegativeIds(NamedTuple):
+    """Negative samples by original ids.
+
+    Attributes
+    ----------
+    ids
+        int64[n, k], uint64[n, k] or object[n, k] of str. Where there is none: -1, 2^64 - 1 or None.
+    unmet : bool[n, k]
+        Where there was no candidate without an edge.
+    """
+
+    ids: np.ndarray
+    unmet: np.ndarray
+
+    @classmethod
+    def of(cls, drawn: Negatives, to_ids: Callable[[np.ndarray], np.ndarray]) -> "NegativeIds":
+        """Translate nodes."""
+        found = to_ids(drawn.nodes[drawn.nodes >= 0])
+        none = None if found.dtype == object else np.array(-1).astype(found.dtype)
+        ids = np.full(drawn.nodes.shape, none, found.dtype)
+        ids[drawn.nodes >= 0] = found
+        return cls(ids, drawn.unmet)
 
 
 class NegativeSampler:

@@ -350,3 +350,18 @@ def test_a_request_that_does_not_fit_is_refused(make_adjacency, make_store):
             NegativeSampler.of_type(store, CLICKS, method="popular")
         with pytest.raises(graph_store.UnknownEdgeType):
             NegativeSampler.of_type(store, "user:buys:item")
+
+
+@pytest.mark.parametrize("id_type", ["integer", "string", "unsigned"])
+def test_a_store_gives_negatives_by_original_ids(make_store, id_type):
+    name = (lambda value: f"n{value}") if id_type == "string" else (lambda value: value)
+    rows = [(name(user), name(item), None, None) for user, item in [(1, 5), (1, 6), (2, 5), (2, 6), (2, 7)]]
+    with graph_store.open(make_store(rows, id_type=id_type)) as store:
+        found = store.negatives([name(1), name(2)], CLICKS, num_negatives=3, seed=4)
+        none = {"integer": -1, "string": None, "unsigned": 2**64 - 1}[id_type]
+        assert found.ids.tolist() == [[name(7)] * 3, [none] * 3]
+        assert found.unmet.tolist() == [[False] * 3, [True] * 3]
+        some = store.negatives([name(2)], num_negatives=8, fallback="any", method="degree", seed=4)
+        assert set(some.ids.ravel().tolist()) <= {name(5), name(6), name(7)}
+        with pytest.raises(graph_store.UnknownId):
+            store.negatives([name(9)], seed=0)

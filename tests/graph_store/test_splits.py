@@ -335,3 +335,10 @@ def test_what_cannot_be_is_refused_in_a_line(stores, options, message):
 def test_an_edge_type_that_there_is_not_is_named(stores):
     with pytest.raises(graph_store.UnknownEdgeType, match="no edge type 'user:buys:item'"):
         split_edges(stores["two types", False], "user:buys:item")
+
+
+def test_a_store_splits_its_only_edge_type(make_store):
+    with graph_store.open(make_store([(1, item, None, item) for item in range(10)])) as store:
+        found = store.split_edges(by="time", valid=0.2, test=0.1)
+        assert (found.test.dst_ids.tolist(), found.valid.dst_ids.tolist()) == ([9], [7, 8])
+        assert found.train.positions.size == 7
