@@ -1,6 +1,7 @@
 """Adjacency: one edge type's lists, read straight from the packed words of the arena."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -229,6 +230,20 @@ def find_entry(words, words32, blocks, shard_starts, position):
 
 
 @kernel
+def _run_slots(directory, slots):
+    """Fill in the directory slot with which each run of groups that lie in one block begins; returns the runs."""
+    count, block, delta = 0, np.int64(-1), np.int64(-1)
+    for slot in range(directory.size):
+        before_block, before_delta = block, delta
+        block, delta = directory[slot] >> BLOCK_SHIFT, directory[slot] & DELTA_MASK
+        if block != before_block or delta != before_delta + 1:
+            if count < slots.size:
+                slots[count] = slot
+            count += 1
+    return count
+
+
+@kernel
 def _edges_at(words, words32, blocks, shard_starts, positions, sources, targets, start, stop):
     for i in range(start, stop):
         sources[i], entry, mark, place = find_entry(words, words32, blocks, shard_starts, positions[i])
@@ -286,6 +301,17 @@ class Adjacency:
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """`words`, `words32`, `directory` and `group_base`, as the kernels take them."""
         return self.words, self.words32, self.directory, self.group_base
+
+    @cached_property
+    def runs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The table of blocks, its first row of each shard, and the directory slot with which each of its rows begins.
+
+        The slots are found when they are first asked for, by one pass over the directory: 8 bytes a block.
+        """
+        slots = np.empty(self._blocks.size // 3, np.int64)
+        count = _run_slots(self.directory, slots)
+        assert count == slots.size, f"{count} runs of groups, {slots.size} rows of blocks"
+        return self._blocks, self._shard_starts, slots
 
     def check_blocks(self, nodes: np.ndarray | None = None, *, sweep: bool = False) -> None:
         """Compare the blocks of source nodes, int64[n], or of all, with their checksums, each once.

@@ -1,0 +1,136 @@
+"""Neighbours drawn from many lists of one edge type by a rule, with what goes with them."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from graph_store.adjacency import Adjacency
+from graph_store.blocks import HUB_EDGES
+from graph_store.kernels import run_ranges
+from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.list_draws import draw_places
+from graph_store.sampling.neighbors import sample_lists
+from graph_store.sampling.rule import METHODS, Rule
+
+COLUMNS = ("edge_ids", "weights", "times")
+_MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
+
+
+class Drawn(NamedTuple):
+    """What was drawn, list by list.
+
+    Where all that can be drawn are taken they are in the order of the list (by node, or by time and node where the type
+    has times), and so are the latest; the heaviest come heaviest first, others in the order in which they were drawn.
+
+    Attributes
+    ----------
+    indptr : int64[n + 1]
+    neighbors : int64[m]
+    edge_ids : int64[m] or None
+        The stored edge id, or the edge's position where the type has none: see `Adjacency.edges_at`.
+    weights : float32[m] or None
+    times : int64[m] or None
+    """
+
+    indptr: np.ndarray
+    neighbors: np.ndarray
+    edge_ids: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    times: np.ndarray | None = None
+
+
+def draw_lists(
+    adjacency: Adjacency,
+    nodes: np.ndarray,
+    rule: Rule,
+    *,
+    key: np.uint64,
+    units: np.ndarray | None = None,
+    bounds: np.ndarray | None = None,
+    exclude: Exclusions | None = None,
+    columns: Collection[str] = (),
+    threads: int | None = 1,
+) -> Drawn:
+    """Draw neighbours of nodes by a rule; the same for any number of threads.
+
+    Parameters
+    ----------
+    adjacency : Adjacency
+    nodes : int64[n]
+        Source nodes, known to be such; one may come several times.
+    rule : Rule
+    key : uint64
+        See `draws.key_of`.
+    units : uint64[n], optional
+        What the draws of each list depend on besides the key; the node when None.
+    bounds : int64[n], optional
+        The time up to which the edges of each list are seen. Edges of a type without times are seen always.
+    exclude : Exclusions, optional
+        Edges, all parallel ones, that are left out as if they were not there.
+    columns : collection of str
+        Which of `edge_ids`, `weights` and `times` are wanted; weights and times are None where the type has none.
+    threads : int, optional
+        All cores when None.
+    """
+    adjacency.check_blocks(nodes, sweep=True)
+    if rule.is_plain and units is None and not (len(columns) or exclude) and (bounds is None or not adjacency.timed):
+        return _plain(adjacency, nodes, rule.fanout, key, threads)
+    fanout = min(rule.fanout, _MOST)
+    window = -1 if rule.window is None else rule.window
+    kernel_rule = fanout, rule.replace, METHODS.index(rule.method), rule.strict, window
+    wanted = (
+        "weights" in columns and adjacency.weighted,
+        "times" in columns and adjacency.timed,
+        "edge_ids" in columns,
+    )
+    none = np.empty(0, np.int64)
+    asked = (
+        nodes,
+        np.empty(0, np.uint64) if units is None else units,
+        bounds if bounds is not None and adjacency.timed else none,
+    )
+    runs = adjacency.runs if wanted[2] and not adjacency.numbered else (none, none, none)
+    excluded = (none, none, none) if exclude is None else exclude.arrays
+
+    def part(start: int, stop: int) -> list[np.ndarray]:
+        room = _room(adjacency, nodes[start:stop], fanout, replace=rule.replace)
+        indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
+        kinds = np.float32, np.int64, np.int64
+        found = tuple(np.empty(room if want else 0, kind) for want, kind in zip(wanted, kinds))
+        used = draw_places(adjacency.arrays, runs, asked, kernel_rule, key, excluded, indptr, out, found, start, stop)
+        return [indptr, *(column[:used] for column in (out, *found))]
+
+    indptr, neighbors, weights, times, edge_ids = _joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12))
+    weights, times, edge_ids = (column if want else None for want, column in zip(wanted, (weights, times, edge_ids)))
+    return Drawn(indptr, neighbors, edge_ids, weights, times)
+
+
+def _plain(adjacency: Adjacency, nodes: np.ndarray, fanout: int, key: np.uint64, threads: int | None) -> Drawn:
+    fanout = min(fanout, _MOST)
+
+    def part(start: int, stop: int) -> list[np.ndarray]:
+        room = _room(adjacency, nodes[start:stop], fanout, replace=False)
+        indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
+        used = sample_lists(adjacency.arrays, nodes, fanout, key, indptr, out, start, stop)
+        return [indptr, out[:used]]
+
+    return Drawn(*_joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)))
+
+
+def _room(adjacency: Adjacency, nodes: np.ndarray, fanout: int, *, replace: bool) -> int:
+    """Return how many neighbours may be drawn at most."""
+    if 0 <= fanout <= HUB_EDGES or (replace and fanout >= 0):
+        return nodes.size * fanout
+    # Few lists may be that long, so the room is what they need.
+    degrees = adjacency.degrees(nodes)
+    return int((degrees if fanout < 0 else np.minimum(degrees, fanout)).sum())
+
+
+def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Put the parts of several threads one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.cumsum([0] + [part[1].size for part in parts])
+    indptr = [parts[0][0][:1]] + [part[0][1:] + offset for part, offset in zip(parts, offsets)]
+    return [np.concatenate(indptr), *(np.concatenate(columns) for columns in list(zip(*parts))[1:])]
