@@ -37,6 +37,12 @@ def draw(unit_key: np.uint64, number: int, bound: int) -> np.int64:
     return np.int64(high * limit_high + (middle >> half) + (other >> half))
 
 
+@kernel
+def fraction(unit_key: np.uint64, number: int) -> np.float64:
+    """Return draw `number` of a unit, uniform over the multiples of 2^-53 in [0, 1)."""
+    return np.float64(mix64(unit_key + np.uint64(number + 1) * GOLDEN) >> np.uint64(11)) * 2.0**-53
+
+
 def key_of(seed: int, step: int, purpose: int, hop: int = 0) -> np.uint64:
     """Return the key of everything that is drawn for one purpose in one hop of one step."""
     mask = (1 << 64) - 1
