@@ -106,7 +106,8 @@ def entry_of(node: int, directory: np.ndarray, group_base: np.ndarray) -> int:
 
 
 @kernel
-def _first_bad_node(nodes: np.ndarray, counts: np.ndarray) -> int:
+def first_bad_node(nodes: np.ndarray, counts: np.ndarray) -> int:
+    """Return the place of the first that is no node, from the nodes of each shard; -1 where there is none."""
     num_shards = np.uint64(counts.size)
     for i in range(nodes.size):
         local = np.uint64(nodes[i]) // num_shards
@@ -361,7 +362,7 @@ class Adjacency:
             A block of one is damaged.
         """
         nodes = int64_array(nodes, "nodes")
-        bad = int(_first_bad_node(nodes, self.counts))
+        bad = int(first_bad_node(nodes, self.counts))
         if bad >= 0:
             raise ValueError(f"node {nodes[bad]} at position {bad} is no source node of this edge type")
         self.check_blocks(nodes)

@@ -1,7 +1,7 @@
 """The store that users open: ids in, ids out, from any number of threads and processes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +27,12 @@ from graph_store.info import info as info
 from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.ragged import starts_of, take_spans
+from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.negatives import ALPHA, NegativeIds, NegativeSampler
+from graph_store.sampling.neighbor_sampler import NeighborSampler
+from graph_store.sampling.plan import chain
 from graph_store.sampling.sampler import Sampler
-from graph_store.sampling.subgraph import Hop, Subgraph
+from graph_store.sampling.subgraph import Subgraph
 from graph_store.view import View, view_at
 from graph_store.writer_lock import Lease
 
@@ -311,15 +314,8 @@ class GraphStore:
         BadInput
             More than one hop, two node types and no reverse type.
         """
-        entry = self._edge_type(edge_type)
-        if entry.src == entry.dst or hops <= 1:
-            return [entry] * hops
-        if entry.reverse is None:
-            raise BadInput(
-                f"{self.path}: {hops} hops along {entry.name} need its reverse for the way back from {entry.dst!r}; "
-                "ingest with --reverse, or ask for one hop"
-            )
-        return [entry if hop % 2 == 0 else self.edge_types[entry.reverse] for hop in range(hops)]
+        names = chain(self.edge_types, self._edge_type(edge_type).name, hops)
+        return [self.edge_types[name] for name in names]
 
     def sampler(self, edge_type: str, fanouts: Sequence[int]) -> Sampler:
         """Return a sampler by nodes, with its own workspace: one a thread."""
@@ -328,56 +324,72 @@ class GraphStore:
             fanouts,
         )
 
+    def neighbor_sampler(self, fanouts: Sequence[int] | Mapping[str, Sequence[int]], **options: Any) -> NeighborSampler:
+        """Return a sampler by nodes over any edge types, with its own workspace: see `NeighborSampler`."""
+        return NeighborSampler(self, fanouts, **options)
+
     def sample(
         self,
         ids: Any,
         edge_type: str | None = None,
         *,
-        fanouts: Sequence[int],
+        fanouts: Sequence[int] | Mapping[str, Sequence[int]],
+        node_type: str | None = None,
         seed: int,
+        step: int = 0,
+        times: Any = None,
+        exclude: Mapping[str, tuple[Any, Any]] | None = None,
         threads: int | None = None,
+        **options: Any,
     ) -> Subgraph:
-        """Sample the neighbourhood of seeds, by original ids, uniformly without replacement.
+        """Sample the neighbourhoods of seeds, by original ids; uniformly without replacement if nothing else is said.
 
         Parameters
         ----------
         ids : int64[b] or sequence of str
-            Seeds; a repeated one is expanded once.
-        edge_type : str
-            Between two node types each hop alternates between the type and its reverse.
-        fanouts : sequence of int
-            Neighbours a node for each hop; -1 takes all.
-        seed : int
-            The same seed gives the same subgraph whatever the number of threads.
+            Seeds; a repeated one is expanded once, or in trees of its own.
+        edge_type : str, optional
+            Between two node types each hop alternates between the type and its reverse. May be left out where the store
+            has one, and with fanouts by edge type, `edge_types` or a `metapath`.
+        fanouts : sequence of int, or dict of str to sequence of int
+            Neighbours a node for each hop, -1 for all; by edge type: every hop goes along all of them.
+        node_type : str, optional
+            The type of the seeds; that which the first hop expands when None.
+        seed, step : int
+            The same ones give the same subgraph whatever the number of threads.
+        times : int64[b], optional
+            The time of each seed: a tree of each, in which no edge is later.
+        exclude : dict of str to (src, dst), optional
+            By edge type original ids of the ends of edges that are left out, all parallel ones.
+        options
+            `edge_types`, `metapath`, `direction`, `method`, `replace`, `disjoint`, `strict`, `window` and `columns` of
+            `NeighborSampler`, which is what to keep for many batches.
 
         Raises
         ------
         UnknownEdgeType, UnknownId
         BadInput
-            No fanout, one below -1, or no way back between two node types.
+            No fanout, one below -1, no way back between two node types, or what `NeighborSampler` refuses.
         """
-        if len(fanouts) == 0 or min(fanouts) < -1:
-            raise BadInput(f"fanouts must be one or more numbers from -1 (all) on, got {list(fanouts)}")
-        entry = self._edge_type(edge_type)
-        chain = self.chain(entry.name, len(fanouts))
-        seeds = self.to_nodes(entry.src, ids)
-        sampler = self.sampler(entry.name, fanouts)
-        labels, layers, nodes = sampler.sample(seeds, seed=seed, threads=self._threads if threads is None else threads)
-        names = {name: self.to_ids(name, found) for name, found in nodes.items()}
-        hops = tuple(
-            Hop(
-                step.name,
-                step.src,
-                step.dst,
-                layer.first,
-                layer.indptr,
-                layer.neighbors,
-                names[step.src],
-                names[step.dst],
-            )
-            for step, layer in zip(chain, layers)
+        if not isinstance(fanouts, Mapping) and not {"edge_types", "metapath"} & options.keys():
+            options["edge_types"] = self._edge_type(edge_type).name
+        elif edge_type is not None:
+            raise BadInput("edge_type is for fanouts that are numbers; leave it out, the edge types are named already")
+        sampler = NeighborSampler(self, fanouts, temporal=times is not None, **options)
+        name = sampler.seed_type if node_type is None else node_type
+        left_out = {}
+        for kind, (src, dst) in (exclude or {}).items():
+            entry = self._edge_type(kind)
+            left_out[kind] = Exclusions(self.to_nodes(entry.src, src), self.to_nodes(entry.dst, dst))
+        return sampler.sample(
+            self.to_nodes(name, ids),
+            node_type=name,
+            seed=seed,
+            step=step,
+            times=times,
+            exclude=left_out,
+            threads=self._threads if threads is None else threads,
         )
-        return Subgraph(self.to_ids(entry.src, seeds), labels, nodes, names, hops)
 
     def negatives(
         self,

@@ -1,4 +1,4 @@
-"""The kernel that draws from many lists by any rule: by chance, weight or time, within time bounds, around exclusions."""
+"""The kernel that draws from many lists by any rule: by chance, weight or time, in time bounds, around exclusions."""
 
 import numpy as np
 

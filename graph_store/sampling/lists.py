@@ -102,8 +102,13 @@ def draw_lists(
         return [indptr, *(column[:used] for column in (out, *found))]
 
     indptr, neighbors, weights, times, edge_ids = _joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12))
-    weights, times, edge_ids = (column if want else None for want, column in zip(wanted, (weights, times, edge_ids)))
-    return Drawn(indptr, neighbors, edge_ids, weights, times)
+    return Drawn(
+        indptr,
+        neighbors,
+        edge_ids if wanted[2] else None,
+        weights if wanted[0] else None,
+        times if wanted[1] else None,
+    )
 
 
 def _plain(adjacency: Adjacency, nodes: np.ndarray, fanout: int, key: np.uint64, threads: int | None) -> Drawn:
