@@ -25,6 +25,7 @@ from graph_store.repair import RepairReport, repair
 from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.negatives import NegativeIds, Negatives, NegativeSampler, sample_negatives
+from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.sampler import Sampler
 from graph_store.sampling.splits import HeldOutNegatives, Split, split_edges
 from graph_store.sampling.subgraph import Hop, Subgraph
@@ -61,6 +62,7 @@ __all__ = [
     "NegativeIds",
     "NegativeSampler",
     "Negatives",
+    "NeighborSampler",
     "Neighbors",
     "NodeSource",
     "NodeType",
