@@ -9,8 +9,10 @@ from graph_store.edge_positions import first_position
 from graph_store.kernels import kernel, load_bits, prefetch
 from graph_store.packing import bit_mask, unpack
 from graph_store.sampling.exclusions import excluded_span
+from graph_store.sampling.hub_picks import hub_picks
 from graph_store.sampling.picks import barred_picks, recent_picks, top_picks, uniform_picks
 from graph_store.sampling.rule import RECENT, TOP, UNIFORM
+from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import weighted_picks
 
 # What is known of each of the lists at hand, by column.
@@ -88,7 +90,7 @@ def _bound_list(words, spot, bound, strict, window):
 
 
 @kernel
-def _pick(words, floats, spot, rule, unit_key, excluded, node, scratch, picks, at):
+def _pick(words, floats, sums, spot, rule, unit_key, excluded, node, scratch, picks, at):
     fanout, replace, method, _, _ = rule
     sources, indptr, targets = excluded
     low, high = excluded_span(sources, indptr, node)
@@ -102,6 +104,22 @@ def _pick(words, floats, spot, rule, unit_key, excluded, node, scratch, picks, a
     if method == TOP:
         return top_picks(bars, floats, spot[WEIGHT], spot[LOW], spot[HIGH], fanout, picks, at)
     size = spot[HIGH] - spot[LOW]
+    if size > HUB_EDGES and fanout >= 0:
+        tree = tree_of(sums, spot[FIRST], spot[DEGREE])
+        return hub_picks(
+            bars,
+            floats,
+            spot[WEIGHT],
+            tree,
+            spot[DEGREE],
+            spot[LOW],
+            spot[HIGH],
+            unit_key,
+            fanout,
+            replace,
+            picks,
+            at,
+        )
     if size > HUB_EDGES:
         scratch = np.empty(size), np.empty(size)
     return weighted_picks(
@@ -130,7 +148,7 @@ def _gather(words, floats, spot, out, columns, low, high, position):
 
 
 @kernel
-def draw_places(arrays, runs, asked, rule, key, excluded, indptr, out, columns, start, stop):
+def draw_places(arrays, runs, sums, asked, rule, key, excluded, indptr, out, columns, start, stop):
     """Draw from the lists `start … stop − 1` by a rule; returns the number of neighbours written.
 
     Works 64 nodes at a time: find the lists, prefetching; bound them in time and pick places, prefetching what lies
@@ -141,6 +159,8 @@ def draw_places(arrays, runs, asked, rule, key, excluded, indptr, out, columns, 
     arrays : words, words32, directory, group_base
     runs : blocks, shard_starts, slots
         See `Adjacency.runs`; slots are empty where edge ids are not positions.
+    sums : heads, starts, sums
+        See `Adjacency.weight_sums`; not read but to draw by weight.
     asked : nodes int64[n], units uint64[n], bounds int64[n]
         Units are empty where they are the nodes, bounds where there is no bound.
     rule : fanout, replace, method, strict, window
@@ -177,7 +197,7 @@ def draw_places(arrays, runs, asked, rule, key, excluded, indptr, out, columns, 
         for i in range(size):
             spot, node = spots[i], nodes[low + i]
             unit_key = mixed(key, units[low + i] if units.size else np.uint64(node))
-            picked = _pick(words, floats, spot, rule, unit_key, excluded, node, scratch, out, count)
+            picked = _pick(words, floats, sums, spot, rule, unit_key, excluded, node, scratch, out, count)
             for j in range(count, count + picked):
                 prefetch(words, (spot[BIT] + out[j] * spot[BITS]) >> 6)
             count += picked

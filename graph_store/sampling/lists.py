@@ -12,8 +12,10 @@ from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.list_draws import draw_places
 from graph_store.sampling.neighbors import sample_lists
 from graph_store.sampling.rule import METHODS, Rule
+from graph_store.sampling.weight_sums import WeightSums
 
 COLUMNS = ("edge_ids", "weights", "times")
+NO_SUMS = WeightSums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 _MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
 
 
@@ -91,6 +93,7 @@ def draw_lists(
         bounds if bounds is not None and adjacency.timed else none,
     )
     runs = adjacency.runs if wanted[2] and not adjacency.numbered else (none, none, none)
+    sums = adjacency.weight_sums if rule.method == "weighted" else NO_SUMS
     excluded = (none, none, none) if exclude is None else exclude.arrays
 
     def part(start: int, stop: int) -> list[np.ndarray]:
@@ -98,7 +101,9 @@ def draw_lists(
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
         kinds = np.float32, np.int64, np.int64
         found = tuple(np.empty(room if want else 0, kind) for want, kind in zip(wanted, kinds))
-        used = draw_places(adjacency.arrays, runs, asked, kernel_rule, key, excluded, indptr, out, found, start, stop)
+        used = draw_places(
+            adjacency.arrays, runs, sums, asked, kernel_rule, key, excluded, indptr, out, found, start, stop
+        )
         return [indptr, *(column[:used] for column in (out, *found))]
 
     indptr, neighbors, weights, times, edge_ids = _joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12))

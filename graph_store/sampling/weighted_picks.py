@@ -8,23 +8,10 @@ pass, and nothing is ever subtracted: a weight of 1 beside one of 1e30 is drawn 
 
 import numpy as np
 
-from graph_store.draws import GOLDEN
-from graph_store.kernels import kernel, mix64
+from graph_store.draws import fraction
+from graph_store.kernels import kernel
 from graph_store.sampling.picks import is_barred
-
-_HIGHEST = np.float64(np.finfo(np.float32).max)
-
-
-@kernel
-def fraction(unit_key, number):
-    """Return draw `number` of a unit, uniform over the multiples of 2^-53 in [0, 1)."""
-    return np.float64(mix64(unit_key + np.uint64(number + 1) * GOLDEN) >> np.uint64(11)) * 2.0**-53
-
-
-@kernel
-def drawable(weight):
-    """Return a weight as float64: 0 for what is never drawn (zero, negative, NaN), infinity as the greatest float32."""
-    return min(np.float64(weight), _HIGHEST) if weight > 0 else 0.0
+from graph_store.sampling.weight_sums import drawable
 
 
 @kernel

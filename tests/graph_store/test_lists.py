@@ -14,7 +14,7 @@ from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.lists import COLUMNS, draw_lists
 from graph_store.sampling.neighbors import sample_neighbors
 from graph_store.sampling.rule import METHODS, Rule
-from tests.graph_store.list_twin import mixed, pick
+from tests.graph_store.list_twin import mixed, pick, visible
 from tests.graph_store.test_adjacency import nodes_of
 from tests.oracles import chi_square
 
@@ -57,6 +57,10 @@ def check(adjacency, lists, num_shards, rule, *, bounds=None, excluded=(), units
         bound = None if bounds is None else int(bounds[i])
         places = pick(entries, rule, int(mixed(int(KEY), unit)), bound=bound, excluded=excluded)
         span = slice(drawn.indptr[i], drawn.indptr[i + 1])
+        if rule.method == "weighted" and rule.fanout >= 0 and len(seen_places(entries, rule, bound)) > 512:
+            # Picked by sums of 512 weights: see test_weights.
+            check_weighted_hub(entries, rule, places, drawn.edge_ids[span] - starts[i], bound, excluded)
+            places = (drawn.edge_ids[span] - starts[i]).tolist()
         assert drawn.neighbors[span].tolist() == [entries[place][0] for place in places]
         if "weights" in columns and drawn.weights is not None:
             expected = np.array([entries[place][1] for place in places], np.float32)
@@ -68,6 +72,19 @@ def check(adjacency, lists, num_shards, rule, *, bounds=None, excluded=(), units
             assert drawn.edge_ids[span].tolist() == ids
         all_places.append(places)
     return all_places
+
+
+def seen_places(entries, rule, bound):
+    return visible([entry[2] for entry in entries], bound, strict=rule.strict, window=rule.window)
+
+
+def check_weighted_hub(entries, rule, places, drawn, bound, excluded):
+    assert len(drawn) == len(places)
+    assert rule.replace or len(set(drawn.tolist())) == len(drawn)
+    assert set(drawn.tolist()) <= set(seen_places(entries, rule, bound))
+    for place in drawn.tolist():
+        assert entries[place][0] not in excluded
+        assert entries[place][1] > 0
 
 
 @settings(max_examples=120, deadline=None)
@@ -232,6 +249,39 @@ def test_by_weight_in_time_and_around_exclusions_at_once_inclusion_is_exact(make
     found = list(map(tuple, drawn.neighbors.reshape(copies, 2).tolist()))
     assert set(found) == set(exact)
     check_counts([found.count(row) for row in exact], [copies * chance for chance in exact.values()])
+
+
+def test_by_weight_in_time_and_around_exclusions_a_hub_is_drawn_from_exactly(make_adjacency):
+    # Of 2,000 edges at times 0 … 1999 the window leaves 700 … 1700; six of them have a weight, one is excluded.
+    weights = dict.fromkeys(range(2000), 0.0) | {
+        10: 5.0,
+        700: 1.0,
+        701: 2.0,
+        1300: 4.0,
+        1500: 9.0,
+        1699: 3.0,
+        1700: 1.0,
+    }
+    copies = 400
+    adjacency = make_adjacency(
+        [[(time, weight, time) for time, weight in weights.items()]] * copies, weighted=True, timed=True
+    )
+    nodes = np.arange(copies)
+    exclude = Exclusions(nodes, np.full(copies, 1500))
+    exact = sequences([1.0, 2.0, 4.0, 3.0, 1.0], 2)
+    counts = dict.fromkeys(exact, 0)
+    for step in range(30):
+        drawn = draw_lists(
+            adjacency,
+            nodes,
+            Rule(2, method="weighted", window=1000),
+            key=key_of(4, step, NEIGHBORS),
+            bounds=np.full(copies, 1700),
+            exclude=exclude,
+        )
+        for pair in drawn.neighbors.reshape(copies, 2).tolist():
+            counts[tuple([700, 701, 1300, 1699, 1700].index(node) for node in pair)] += 1
+    check_counts(list(counts.values()), [30 * copies * chance for chance in exact.values()])
 
 
 @pytest.mark.parametrize("method", ["uniform", "weighted"])
