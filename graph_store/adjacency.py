@@ -314,6 +314,11 @@ class Adjacency:
         assert count == slots.size, f"{count} runs of groups, {slots.size} rows of blocks"
         return self._blocks, self._shard_starts, slots
 
+    @property
+    def is_checked(self) -> bool:
+        """True when every block was compared with its checksum, or there are none to compare with."""
+        return self._check is None or self._check.complete
+
     @cached_property
     def weight_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of each 512 weights of a hub, and of those: see `sampling.weight_sums.WeightSums`.
