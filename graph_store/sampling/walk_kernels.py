@@ -86,7 +86,7 @@ def neighbor_at(words, bit, width):
 def uniform_hops(arrays, keys, paths, hops, period, restart, start, stop):
     """Take some hops, each to a neighbour drawn uniformly.
 
-    A dead end ends a walk, and so it does not start again.
+    A walk that has ended at a dead end does not start again.
 
     Parameters
     ----------

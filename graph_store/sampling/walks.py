@@ -110,7 +110,7 @@ def walk(
         1 / p times, one to a node that the node before has an edge to once, any other 1 / q times.
     restart : float
         With that probability a hop is taken from the start and not from where the walk is; at each beginning of the
-        chain but the first. A dead end ends the walk all the same.
+        chain but the first. Where it does not start again, a dead end ends the walk.
     times : int64[n], optional
         From when on the walks begin. An edge is never earlier than the one before it (Nguyen et al., CTDNE, WWW 2018
         companion), or the start's time where there is none.
