@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
     from graph_store.sampling.splits import Split
+    from graph_store.sampling.walk_ids import VisitedIds, Walks
 
 
 class Neighbors(NamedTuple):
@@ -306,7 +307,7 @@ class GraphStore:
         self._check_open()
         return self.view.edge_features[self._edge_type(edge_type).name]
 
-    def chain(self, edge_type: str, hops: int) -> list[StoredEdgeType]:
+    def chain(self, edge_type: str | None, hops: int) -> list[StoredEdgeType]:
         """Return the edge type each hop walks along: the type itself, or type and reverse in turn.
 
         Raises
@@ -390,6 +391,90 @@ class GraphStore:
             exclude=left_out,
             threads=self._threads if threads is None else threads,
         )
+
+    def walk(
+        self,
+        ids: Any,
+        edge_type: str | None = None,
+        *,
+        metapath: Sequence[str] | None = None,
+        length: int,
+        walks: int = 1,
+        seed: int,
+        threads: int | None = None,
+        **options: Any,
+    ) -> "Walks":
+        """Walk from nodes to neighbours, hop by hop, by original ids.
+
+        Parameters
+        ----------
+        ids : int64[n] or sequence of str
+            Starts; a repeated one is started from again, with walks of its own.
+        edge_type : str, optional
+            Between two node types each hop alternates between the type and its reverse. May be left out where the store
+            has one, and with a metapath.
+        metapath : sequence of str, optional
+            Edge types that the hops go along, in turn and then from the first again.
+        length : int
+            Hops; a walk that comes to a dead end is shorter.
+        walks : int
+            Walks from each start.
+        seed : int
+            The same seed gives the same walks whatever the number of threads.
+        options
+            `method`, `p` and `q` of node2vec, `restart`, `times`, `strict`, `window`, `step` and `positions` of
+            `sampling.walks.walk`.
+
+        Returns
+        -------
+        Walks
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        BadInput
+            No way on between two node types, or what `sampling.walks.walk` refuses.
+        """
+        from graph_store.sampling.walk_ids import walk_ids
+
+        options |= {"walks": walks, "seed": seed, "threads": self._threads if threads is None else threads}
+        return walk_ids(self, ids, edge_type, metapath, length=length, **options)
+
+    def visited_neighbors(
+        self,
+        ids: Any,
+        edge_type: str | None = None,
+        *,
+        metapath: Sequence[str] | None = None,
+        num_neighbors: int,
+        length: int,
+        walks: int,
+        seed: int,
+        threads: int | None = None,
+        **options: Any,
+    ) -> "VisitedIds":
+        """Return the nodes that walks with restart come to most often, by original ids, as PinSAGE does.
+
+        Parameters
+        ----------
+        ids, edge_type, metapath, length, walks, seed
+            See `walk`. Nodes count where a round of edge types ends; along a type and its reverse they are its sources.
+        num_neighbors : int
+            Nodes kept for each start at most, the most visited first.
+        options
+            `restart`, `method`, `step` and `positions` of `sampling.pinsage.visited_neighbors`.
+
+        Raises
+        ------
+        UnknownEdgeType, UnknownId
+        BadInput
+            No way on between two node types, or a number that is too small.
+        """
+        from graph_store.sampling.walk_ids import visited_ids
+
+        options |= {"walks": walks, "seed": seed, "threads": self._threads if threads is None else threads}
+        options["num_neighbors"] = num_neighbors
+        return visited_ids(self, ids, edge_type, metapath, length=length, **options)
 
     def negatives(
         self,
