@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 _SHOWN_NEIGHBORS = 20
 _SHOWN_NUMBERS = 6
 _LONGEST_TEXT = 60
+_POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.group(no_args_is_help=False)
 def query() -> None:
-    """Ask STORE for neighbours, samples, degrees and features, by the ids it was made from."""
+    """Ask STORE for neighbours, samples, walks, degrees and features, by the ids it was made from."""
 
 
 _ids_option = click.option(
@@ -221,7 +222,7 @@ def sample(
         name = _named(opened.edge_types, edge_type, "--edge-type")
         asked = _ids_of(opened, _ends(opened, name)[0], ids)
         found = opened.sample(asked, name, fanouts=sizes, seed=seed, threads=threads)
-    hops = [{"src": hop.src.tolist(), "dst": hop.dst.tolist()} for hop in found.hops]
+        hops = [{"src": hop.src.tolist(), "dst": hop.dst.tolist()} for hop in found.hops]
     if as_json:
         print_json({"edge_type": name, "seeds": asked, "hops": hops})
         return
@@ -231,3 +232,52 @@ def sample(
             click.echo(f"  {src} -> {dst}")
         if len(hop["src"]) > _SHOWN_NEIGHBORS:
             click.echo(f"  … {len(hop['src']) - _SHOWN_NEIGHBORS:,} more; --json shows them")
+
+
+@query.command()
+@_options(_edge_type_option, _ids_option)
+@click.option("--metapath", metavar="A,B", help="Edge types to go along in turn, with commas, and no --edge-type.")
+@click.option("--length", required=True, type=click.IntRange(1), metavar="HOPS", help="Hops of a walk.")
+@click.option("--walks", default=1, show_default=True, type=click.IntRange(1), help="Walks from each id.")
+@click.option(
+    "--method",
+    default="uniform",
+    show_default=True,
+    type=click.Choice(["uniform", "weighted"]),
+    help="How the next edge is drawn.",
+)
+@click.option("--p", default=1.0, show_default=True, type=_POSITIVE, help="node2vec: the edge back counts 1/p times.")
+@click.option("--q", default=1.0, show_default=True, type=_POSITIVE, help="node2vec: an edge farther away, 1/q times.")
+@click.option(
+    "--restart",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The chance that a hop is taken from the start.",
+)
+@click.option("--seed", default=0, show_default=True, type=int, help="The same seed draws the same walks.")
+@click.option("--threads", type=click.IntRange(1), help="Threads to use; the walks do not depend on it.")
+def walk(
+    store: str, edge_type: str | None, ids: str, metapath: str | None, as_of: int | None, as_json: bool, **how: Any
+) -> None:
+    """Walk from nodes to neighbours, hop by hop; between two node types there and back.
+
+    A walk that comes to a dead end is shorter.
+
+    Example: gossamer query walk clicks.store --edge-type user:clicks:item --ids 17 --length 8 --walks 5 --seed 7 --json
+    """
+    with _opened(store, as_of) as opened:
+        if metapath is None:
+            name, path = _named(opened.edge_types, edge_type, "--edge-type"), None
+        elif edge_type is None:
+            name, path = None, [word.strip() for word in metapath.split(",")]
+        else:
+            raise misuse("--metapath names its edge types; leave --edge-type out")
+        asked = _ids_of(opened, _ends(opened, str(name if path is None else path[0]))[0], ids)
+        found = opened.walk(asked, name, metapath=path, **how).lists()
+    if as_json:
+        print_json({"walks": found})
+        return
+    numbers = [number for _ in asked for number in range(1, how["walks"] + 1)]
+    shown = [(str(path[0]), number, " -> ".join(map(str, path[1:]))) for number, path in zip(numbers, found)]
+    table([("id", "walk", "nodes"), *shown])

@@ -1,6 +1,7 @@
 """The query commands, as a shell sees them."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,11 +202,43 @@ def test_every_query_answers_an_older_version(gossamer, store):
     ],
 )
 def test_an_id_that_is_no_node_is_an_error_that_names_it(gossamer, store, ids, status, says):
-    for query in (("neighbors",), ("degree",), ("sample", "--fanouts", "2")):
+    for query in (("neighbors",), ("degree",), ("sample", "--fanouts", "2"), ("walk", "--length", "2")):
         command = ("query", *query, store, "--edge-type", "user:clicks:item", "--ids", ids)
         said = gossamer.refusal(*command, "--json", status=status)
         assert said.startswith(f"gossamer query {query[0]}: ")
         assert says in said
+
+
+def test_walks_go_there_and_back_and_do_not_depend_on_threads(gossamer, store):
+    ask = ("query", "walk", store, "--edge-type", "user:clicks:item", "--ids", "7,-3", "--walks", 40, "--seed", 7)
+    found = gossamer.answer(*ask, "--length", 4, "--threads", 1)
+    assert found == gossamer.answer(*ask, "--length", 4, "--threads", 3)
+    assert list(found) == ["walks"]
+    assert [path[0] for path in found["walks"]] == [7] * 40 + [-3] * 40
+    clicks = {(7, 70), (7, 71), (-3, 70), (9007199254740993, 72)}
+    for path in found["walks"]:
+        assert len(path) == 5
+        assert {*zip(path[::2], path[1::2]), *zip(path[2::2], path[1::2])} <= clicks
+    assert {path[1] for path in found["walks"][:40]} == {70, 71}
+    again = gossamer.answer(*ask, "--length", 3, "--restart", 1)
+    assert {tuple(path[::2]) for path in again["walks"]} <= {(user, other) for user in (7, -3) for other in (7, -3)}
+    heavy = gossamer.answer(*ask, "--length", 1, "--method", "weighted", "--walks", 400)
+    # Weights 0.5 and 1.5.
+    assert 260 < sum(path[1] == 71 for path in heavy["walks"][:400]) < 340
+
+
+def test_walks_along_a_metapath_end_where_there_is_no_way_on(gossamer, shop):
+    ask = ("query", "walk", shop, "--ids", "ann", "--length")
+    found = gossamer.answer(*ask, 2, "--metapath", "user:buys:item, item:rev_buys:user", "--walks", 2)
+    assert found == {"walks": [["ann", 5, "ann"]] * 2}
+    status, out, _ = gossamer(*ask, 1, "--edge-type", "user:buys:item", "--walks", 2)
+    assert (status, out) == (0, "id   walk  nodes\nann     1  5\nann     2  5\n")
+    edges = ("--edges", "line.csv", "--edge-type", "node:links:node", "line.store")
+    Path("line.csv").write_text("src,dst\n1,2\n2,3\n")
+    assert gossamer("ingest", *edges)[0] == 0
+    line = ("query", "walk", "line.store", "--ids", "1,3", "--length", 9)
+    assert gossamer.answer(*line, "--p", 0.5, "--q", 2) == {"walks": [[1, 2, 3], [3]]}
+    assert gossamer(*line)[1] == "id  walk  nodes\n1      1  2 -> 3\n3      1\n"
 
 
 @pytest.mark.parametrize(
@@ -219,6 +252,23 @@ def test_an_id_that_is_no_node_is_an_error_that_names_it(gossamer, store, ids, s
         ("query sample clicks.store --ids 7 --fanouts 2,x", 2, "'2,x'"),
         ("query sample clicks.store --ids 7 --fanouts -2", 2, "'-2'"),
         ("query walks", 2, "walks"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7", 2, "--length"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 0", 2, "--length"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --walks 0", 2, "--walks"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --p 0", 2, "--p"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --q -1", 2, "--q"),
+        (
+            "query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --q 2",
+            1,
+            "p and q need one edge type",
+        ),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --restart 1.5", 2, "--restart"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --method best", 2, "'best'"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 404 --length 2", 1, "404"),
+        ("query walk clicks.store --ids 7 --length 2", 2, "--edge-type is needed"),
+        ("query walk clicks.store --ids 7 --length 2 --metapath a:b:c", 1, "no edge type 'a:b:c'"),
+        ("query walk clicks.store --edge-type user:clicks:item --ids 7 --length 2 --metapath a:b:c", 2, "--metapath"),
+        ("query walk clicks.store --ids 7 --length 2 --metapath user:clicks:item", 1, "leads to nodes of item"),
         ("query degree clicks.store --ids 7 --edge-type user:clicks:item --as-of 9", 1, "version 9 is not there yet"),
         ("query degree clicks.store --ids 7 --as-of 0", 2, "--as-of"),
         ("query contains clicks.store --edge-type user:clicks:item --src 7 --dst 70,71", 2, "pair by pair"),
