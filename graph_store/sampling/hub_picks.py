@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from graph_store.draws import fraction
+from graph_store.blocks import HUB_EDGES
+from graph_store.draws import draw, fraction
 from graph_store.kernels import kernel, mix64
 from graph_store.sampling.picks import is_barred
 from graph_store.sampling.weight_sums import drawable
@@ -10,6 +11,8 @@ from graph_store.sampling.weights import JUST_BELOW, MOST_PIECES, cut, piece_of,
 
 # One table holds both the places that were taken, by even keys, and the nodes whose sums have changed, by odd ones.
 _FREE = np.int64(-1)
+# Tries of a draw by rejection; fanouts for which what is taken is looked through from one end to the other.
+TRIES, MOST_TRIED = 16, 64
 
 
 @kernel
@@ -47,29 +50,90 @@ def _node_sum(keys, values, tree, node):
 
 
 @kernel
-def _weight_left(keys, floats, weight, place):
-    own = drawable(floats[weight + place])
-    return 0.0 if own > 0 and keys[_find(keys, 2 * place)] != _FREE else own
+def _left_of(keys, floats, weight, begin, end):
+    """Return the weight of what is not taken of some places."""
+    total = 0.0
+    for place in range(begin, end):
+        own = drawable(floats[weight + place])
+        if own > 0 and keys[_find(keys, 2 * place)] == _FREE:
+            total += own
+    return total
 
 
 @kernel
-def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, replace, picks, at):
-    """Write places of `low … high − 1` of a hub into `picks[at:]`, drawn by weight; returns how many.
+def _place_left(keys, floats, weight, begin, end, target):
+    """Return the first place that is not taken up to which the weights of those exceed a target, or the last."""
+    total, last = 0.0, begin
+    for place in range(begin, end):
+        own = drawable(floats[weight + place])
+        if own > 0 and keys[_find(keys, 2 * place)] == _FREE:
+            total, last = total + own, place
+            if total > target:
+                break
+    return last
 
-    Each draw is in proportion to the weight among what is left. A place that is taken, or turns out to be barred, is
-    taken out of the sums above it, which are kept beside the tree: some 512 places are read a draw, however the weights
-    are spread. Places are in the order drawn; ascending where they are all that can be drawn.
+
+@kernel
+def _drop(keys, values, used, floats, weight, tree, span, top, node, place):
+    """Take a place out of the sums above it; returns the table and what is left of the piece, whose top is given."""
+    degree, low, high = span
+    chunks = tree[2]
+    keys, values, used = _put(keys, values, used, 2 * place, 0.0)
+    begin, end = span_of(node, chunks, degree, low, high)
+    left = _left_of(keys, floats, weight, begin, end)
+    if node >= 0:
+        keys, values, used = _put(keys, values, used, 2 * node + 1, left)
+        while node != top:
+            node >>= 1
+            left = _node_sum(keys, values, tree, 2 * node) + _node_sum(keys, values, tree, 2 * node + 1)
+            keys, values, used = _put(keys, values, used, 2 * node + 1, left)
+    return keys, values, used, left
+
+
+@kernel
+def _piece_with(tops, count, tree, span, place):
+    """Return which piece holds a place, and its leaf (or the piece itself where it is no node)."""
+    degree, low, high = span
+    chunks = tree[2]
+    for i in range(count):
+        if tops[i] < 0:
+            begin, end = span_of(tops[i], chunks, degree, low, high)
+            if begin <= place < end:
+                return i, tops[i]
+    leaf = chunks + place // HUB_EDGES
+    for i in range(count):
+        node = leaf
+        while node > tops[i] > 0:
+            node >>= 1
+        if node == tops[i]:
+            return i, leaf
+    return -1, leaf
+
+
+@kernel
+def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, replace, picks, at, count):
+    """Go on drawing from draw `number` on, `count` picks being there, by a walk down the tree each time.
+
+    A place that is taken, or turns out to be barred, is taken out of the sums above it, which are kept beside the tree:
+    some 512 places are read a draw, however the weights are spread.
     """
+    degree, low, high = span
     _, _, chunks = tree
     tops, pieces = np.empty(MOST_PIECES, np.int64), np.empty(MOST_PIECES)
-    keys, values, used = np.full(16, _FREE), np.empty(16), 0
+    keys, values, used = np.full(64, _FREE), np.empty(64), 0
     num_pieces = cut(tree, degree, low, high, tops)
     total = weights_of_pieces(floats, weight, tree, degree, low, high, tops, pieces, num_pieces)
-    count, number = 0, 0
+    for i in range(0 if replace else count):
+        place = picks[at + i]
+        piece, node = _piece_with(tops, num_pieces, tree, span, place)
+        keys, values, used, pieces[piece] = _drop(
+            keys, values, used, floats, weight, tree, span, tops[piece], node, place
+        )
+    total = pieces[:num_pieces].sum()
     while total > 0.0 and count < fanout:
-        chosen, target = piece_of(pieces, num_pieces, fraction(unit_key, number) * total)
+        piece, target = piece_of(pieces, num_pieces, fraction(unit_key, number) * total)
         number += 1
-        node = tops[chosen]
+        node = tops[piece]
         while 0 <= node < chunks:
             left, right = _node_sum(keys, values, tree, 2 * node), _node_sum(keys, values, tree, 2 * node + 1)
             if target < left or right == 0.0:
@@ -77,32 +141,54 @@ def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, r
             else:
                 node, target = 2 * node + 1, min(target - left, right * JUST_BELOW)
         begin, end = span_of(node, chunks, degree, low, high)
-        place, before = begin, 0.0
-        for j in range(begin, end):
-            own = _weight_left(keys, floats, weight, j)
-            if own > 0:
-                place, before = j, before + own
-                if before > target:
-                    break
+        place = _place_left(keys, floats, weight, begin, end, target)
         barred = is_barred(bars, place)
         if not barred:
             picks[at + count] = place
             count += 1
-        if replace and not barred:
-            continue
-        keys, values, used = _put(keys, values, used, 2 * place, 0.0)
-        left_over = 0.0
-        for j in range(begin, end):
-            left_over += _weight_left(keys, floats, weight, j)
-        if node >= 0:
-            keys, values, used = _put(keys, values, used, 2 * node + 1, left_over)
-            while node != tops[chosen]:
-                node >>= 1
-                left_over = _node_sum(keys, values, tree, 2 * node) + _node_sum(keys, values, tree, 2 * node + 1)
-                keys, values, used = _put(keys, values, used, 2 * node + 1, left_over)
-        pieces[chosen], total = left_over, 0.0
-        for i in range(num_pieces):
-            total += pieces[i]
-    if total == 0.0 and not replace:
+        if barred or not replace:
+            keys, values, used, pieces[piece] = _drop(
+                keys, values, used, floats, weight, tree, span, tops[piece], node, place
+            )
+            total = pieces[:num_pieces].sum()
+    if count < fanout and not replace:
         picks[at : at + count].sort()
     return count
+
+
+@kernel
+def _is_picked(picks, at, count, place):
+    for i in range(at, at + count):
+        if picks[i] == place:
+            return True
+    return False
+
+
+@kernel
+def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, replace, picks, at):
+    """Write places of `low … high − 1` of a hub into `picks[at:]`, drawn by weight; returns how many.
+
+    Each draw is in proportion to the weight among what is left. It is tried a few times by rejection: a place at random
+    is kept with the chance that its weight is of the greatest, if it is neither taken nor barred, which reads one place
+    a try. Where the tries are in vain, as where few places have most of the weight, this draw and those that follow go
+    by the sums. What a draw gives does not depend on how it was made, so each has its exact chance. Places are in the
+    order drawn; ascending where there are fewer than the fanout.
+    """
+    sums, start, _ = tree
+    span, greatest, number, count = (degree, low, high), sums[start], 0, 0
+    while count < fanout and fanout <= MOST_TRIED:
+        found = np.int64(-1)
+        for _ in range(TRIES):
+            place = low + draw(unit_key, number, high - low)
+            kept = fraction(unit_key, number + 1) * greatest < drawable(floats[weight + place])
+            number += 2
+            if kept and (replace or not _is_picked(picks, at, count, place)) and not is_barred(bars, place):
+                found = place
+                break
+        if found < 0:
+            break
+        picks[at + count] = found
+        count += 1
+    if count == fanout:
+        return count
+    return _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, replace, picks, at, count)

@@ -3,7 +3,7 @@
 Of each hub there is a binary tree in one array: node 1 is the root, the children of node i are 2i and 2i + 1, and leaf
 c, the sum of the weights at places 512c … 512c + 511, is node C + c of a list of C such chunks. That is 1/32 byte an
 edge. A node's sum is that of its children and nothing is ever subtracted, so a weight of 1 is there beside one of 1e30
-as soon as the sum is asked for without that one.
+as soon as the sum is asked for without that one. In the place of node 0 is the greatest weight of the list.
 """
 
 from typing import NamedTuple
@@ -47,6 +47,15 @@ def range_weight(floats, weight, low, high):
     for place in range(low, high):
         total += drawable(floats[weight + place])
     return total
+
+
+@kernel
+def greatest_weight(floats, weight, degree):
+    """Return the greatest of a list's weights, as float64."""
+    greatest = 0.0
+    for place in range(degree):
+        greatest = max(greatest, drawable(floats[weight + place]))
+    return greatest
 
 
 @kernel
@@ -115,7 +124,7 @@ def _fill(words, words32, hub_blocks, heads, starts, sums):
             for chunk in range(chunks):
                 low = chunk * HUB_EDGES
                 sums[start + chunks + chunk] = range_weight(floats, weight, low, min(low + HUB_EDGES, degree))
-            sums[start] = 0.0
+            sums[start] = greatest_weight(floats, weight, degree)
             for node in range(chunks - 1, 0, -1):
                 sums[start + node] = sums[start + 2 * node] + sums[start + 2 * node + 1]
             start += 2 * chunks

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graph_store.adjacency import entry_of, locate, locate_extra, node_mark
 from graph_store.draws import WALKS, fraction, key_of, mixed
-from graph_store.sampling.hub_picks import hub_picks
+from graph_store.sampling.hub_picks import MOST_TRIED, TRIES, hub_picks
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weights import pick_one
 from tests import oracles
@@ -112,14 +112,25 @@ def order_of(chunks):
 
 
 def twin_picks(weights, key, fanout, barred, replace):
-    """Draw one after the other from all that is left, added up anew each time."""
-    left = drawable(weights)
+    """Try each draw by rejection; once that is in vain draw from all that is left, added up anew each time."""
+    left, greatest = drawable(weights), max(drawable(weights))
+    drawn, number = [], 0
+    while len(drawn) < fanout <= MOST_TRIED:
+        for _ in range(TRIES):
+            place, share = oracles.draw(key, number, len(left)), (oracles.splitmix64(key, number + 1) >> 11) / 2**53
+            number += 2
+            if share * greatest < left[place] and place not in barred:
+                break
+        else:
+            break
+        drawn.append(place)
+        if not replace:
+            left[place] = 0
     places = [
         place
         for chunk in order_of(math.ceil(len(weights) / 512))
         for place in range(512 * chunk, min(512 * chunk + 512, len(weights)))
     ]
-    drawn, number = [], 0
     while sum(left) > 0 and len(drawn) < fanout:
         target = (oracles.splitmix64(key, number) >> 11) / 2**53 * sum(left)
         number += 1
@@ -131,7 +142,7 @@ def twin_picks(weights, key, fanout, barred, replace):
             drawn.append(place)
         if place in barred or not replace:
             left[place] = 0
-    return sorted(drawn) if sum(left) == 0 else drawn
+    return sorted(drawn) if len(drawn) < fanout and not replace else drawn
 
 
 @settings(max_examples=60, deadline=None)
@@ -186,9 +197,5 @@ def test_each_order_of_three_comes_as_often_as_drawing_in_turn_says(make_adjacen
     for unit in range(rounds):
         unit_key = np.uint64(mixed(key, np.uint64(unit)))
         assert hub_picks(NO_BARS, *arguments, *span, unit_key, 3, False, picks, 0) == 3
-        # In order where they are all there are.
         counts[tuple(picks.tolist())] += 1
-    if len(there) == 3:
-        assert counts[tuple(sorted(there))] == rounds
-        return
     assert abs(chi_square(list(counts.values()), rounds * np.array(list(expected.values())))) < 4
