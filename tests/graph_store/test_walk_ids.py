@@ -1,6 +1,8 @@
 """Walks of a store by original ids: along types and metapaths, over updates and folds."""
 
 import hashlib
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,3 +182,17 @@ def test_a_damaged_block_on_the_way_is_an_error_and_whole_ones_are_walked_alike(
                 pass
         with pytest.raises(graph_store.CorruptBlock, match="section 'words' is damaged in bytes 655360 to 720895"):
             store.walk(store.to_ids("node", np.array(sound)), LINKS, length=20, seed=1)
+
+
+def test_the_examples_of_the_page_on_walks_work_as_they_are_written(tmp_path, make_store, monkeypatch, capsys):
+    make_store([(1, 10, None, None), (1, 11, None, None), (2, 10, None, None), (3, 12, None, None)],
+               path=tmp_path / "clicks.store", reverse=True)  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "walks.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "walks.md", "exec"), {})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("[3, 12, 3, 12, 3], [3, 12, 3, 12, 3]]")
+    assert said[1] == "(4, 5) [5 5 5 5]"
+    assert said[2].startswith("[2] [")
+    assert said[3] == "(4, 5) int64"
