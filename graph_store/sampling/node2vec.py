@@ -18,6 +18,7 @@ from graph_store.sampling.walk_kernels import (
     ENTRY,
     FIRST,
     NUM_ROWS,
+    PREFETCHED,
     WIDTH,
     find_lists,
     neighbor_at,
@@ -25,7 +26,7 @@ from graph_store.sampling.walk_kernels import (
     starts_again,
 )
 from graph_store.sampling.weight_sums import drawable, tree_of
-from graph_store.sampling.weights import pick_one
+from graph_store.sampling.weights import draw_one
 
 # A walker's list is read whole once it was refused so often and as often as the list is long.
 _LEAST_TRIES = 16
@@ -40,7 +41,7 @@ def _draw_place(floats, table, weighted, weight, lists, i, unit_key, number):
     if not weighted:
         return draw(unit_key, number, degree)
     tree = tree_of(table, lists[FIRST, i], degree)
-    return pick_one(floats, weight, tree, degree, np.int64(0), degree, fraction(unit_key, number))
+    return draw_one(floats, weight, tree, degree, np.int64(0), degree, unit_key, number)
 
 
 @kernel
@@ -152,7 +153,8 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                         lists[WIDTH, i],
                         lists[FIRST, i],
                     )[0]
-                    prefetch(floats, weights[i])
+                    for place in range(0, min(lists[DEGREE, i], PREFETCHED), 16):
+                        prefetch(floats, weights[i] + place)
             left, attempt = count, 0
             while left:
                 number, num_tested, still = first_number + 2 * attempt, 0, 0

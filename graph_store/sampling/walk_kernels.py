@@ -21,10 +21,12 @@ from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel, load_bits, prefetch
 from graph_store.packing import bit_length, bit_mask, unpack
 from graph_store.sampling.weight_sums import tree_of
-from graph_store.sampling.weights import pick_one
+from graph_store.sampling.weights import draw_one
 
 # Rows of what is known of the lists of a block of walkers.
 DEGREE, BIT, WIDTH, FIRST, ENTRY, MARK, NUM_ROWS = range(7)
+# Of a list's weights so many are asked for in advance; what lies behind them the processor foresees.
+PREFETCHED = 128
 _LATEST = np.int64(np.iinfo(np.int64).max)
 
 
@@ -198,7 +200,8 @@ def valued_hops(arrays, table, keys, paths, clocks, times, rule, hops, period, r
                     )
                     columns[0, i], columns[1, i], columns[2, i], columns[3, i] = weight, time_bit, time_bits, base
                     if weighted:
-                        prefetch(floats, weight)
+                        for place in range(0, min(degree, PREFETCHED), 16):
+                            prefetch(floats, weight + place)
                     if clocks.size:
                         prefetch(words, (time_bit + (degree >> 1) * time_bits) >> 6)
             for i in range(count):
@@ -212,8 +215,8 @@ def valued_hops(arrays, table, keys, paths, clocks, times, rule, hops, period, r
                     continue
                 if weighted:
                     tree = tree_of(table, lists[FIRST, i], degree)
-                    part = fraction(keys[walker], number_of(hop) + 1)
-                    places[i] = pick_one(floats, columns[0, i], tree, degree, begin, end, part)
+                    number = number_of(hop) + 1
+                    places[i] = draw_one(floats, columns[0, i], tree, degree, begin, end, keys[walker], number)
                 else:
                     places[i] = begin + draw(keys[walker], number_of(hop) + 1, end - begin)
                 prefetch(words, (lists[BIT, i] + places[i] * lists[WIDTH, i]) >> 6)

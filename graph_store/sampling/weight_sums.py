@@ -12,7 +12,7 @@ import numpy as np
 
 from graph_store.adjacency import locate, locate_extra
 from graph_store.blocks import FLAG_HUBS, HEADER_WORDS, HUB_EDGES, HUB_MARK, directory_entry
-from graph_store.kernels import kernel, mix64
+from graph_store.kernels import inlined, kernel, mix64
 
 _HIGHEST = np.float64(np.finfo(np.float32).max)
 
@@ -34,18 +34,34 @@ class WeightSums(NamedTuple):
     sums: np.ndarray
 
 
-@kernel
+@inlined
 def drawable(weight):
     """Return a weight as float64: 0 for what is never drawn (zero, negative, NaN), infinity as the greatest float32."""
-    return min(np.float64(weight), _HIGHEST) if weight > 0 else 0.0
+    value = np.float64(weight)
+    value = value if value > 0.0 else 0.0
+    return value if value < _HIGHEST else _HIGHEST
+
+
+@inlined
+def eight_weights(floats, at):
+    """Return the sum of the weights from `at`, a uint64, on: by pairs, since one chain of additions has to wait."""
+    first = drawable(floats[at]) + drawable(floats[at + np.uint64(1)])
+    second = drawable(floats[at + np.uint64(2)]) + drawable(floats[at + np.uint64(3)])
+    third = drawable(floats[at + np.uint64(4)]) + drawable(floats[at + np.uint64(5)])
+    fourth = drawable(floats[at + np.uint64(6)]) + drawable(floats[at + np.uint64(7)])
+    return (first + second) + (third + fourth)
 
 
 @kernel
 def range_weight(floats, weight, low, high):
     """Return the sum of the weights at places `low … high − 1`, which are `floats[weight + place]`."""
-    total = 0.0
-    for place in range(low, high):
-        total += drawable(floats[weight + place])
+    total, at, end = 0.0, np.uint64(weight + low), np.uint64(weight + high)
+    while at + np.uint64(8) <= end:
+        total += eight_weights(floats, at)
+        at += np.uint64(8)
+    while at < end:
+        total += drawable(floats[at])
+        at += np.uint64(1)
     return total
 
 

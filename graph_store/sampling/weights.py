@@ -8,25 +8,40 @@ the other is taken.
 import numpy as np
 
 from graph_store.blocks import HUB_EDGES
+from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel
-from graph_store.sampling.weight_sums import drawable, range_weight
+from graph_store.sampling.weight_sums import drawable, eight_weights, range_weight
 
 # The tree of a list of 2^31 edges is cut into no more pieces than that, two ends included.
 MOST_PIECES = 64
 # What a piece is when it is no node of the tree.
 _FIRST_PLACES, _LAST_PLACES = -1, -2
+_TRIES = 12
 JUST_BELOW = 1.0 - 2.0**-53
 
 
 @kernel
 def place_of(floats, weight, low, high, target):
-    """Return the first place of `low … high − 1` up to which the weights exceed `target`, which is below their sum."""
-    total = 0.0
-    for place in range(low, high):
-        total += drawable(floats[weight + place])
-        if total > target:
-            return place
-    return np.int64(-1)
+    """Return the first place of `low … high − 1` up to which the weights exceed `target`, which is below their sum.
+
+    They are added up as `range_weight` does; -1 where none has a weight.
+    """
+    total, at, end, found = 0.0, np.uint64(weight + low), np.uint64(weight + high), np.int64(-1)
+    while at + np.uint64(8) <= end:
+        more = eight_weights(floats, at)
+        if total + more > target:
+            end = at + np.uint64(8)
+            break
+        total += more
+        at += np.uint64(8)
+    while at < end:
+        own = drawable(floats[at])
+        if own > 0.0:
+            total, found = total + own, np.int64(at) - weight
+            if total > target:
+                break
+        at += np.uint64(1)
+    return found
 
 
 @kernel
@@ -124,3 +139,21 @@ def pick_one(floats, weight, tree, degree, low, high, part):
             node, target = 2 * node + 1, min(target - left, right * JUST_BELOW)
     begin, end = span_of(node, chunks, degree, low, high)
     return place_of(floats, weight, begin, end, target)
+
+
+@kernel
+def draw_one(floats, weight, tree, degree, low, high, unit_key, number):
+    """Return a place of `low … high − 1` drawn by weight, -1 where none has one; the rest is as of `pick_one`.
+
+    From a long range it is tried by rejection: a place at random is kept with the chance that its weight is of the
+    greatest of the list, which reads one place a try. Where all tries are in vain the sums decide. Whether they were
+    says nothing of the place, so each has its exact chance.
+    """
+    sums, start, _ = tree
+    if start >= 0 and high - low > HUB_EDGES:
+        own_key, greatest = mixed(unit_key, np.uint64(number)), sums[start]
+        for attempt in range(_TRIES):
+            place = low + draw(own_key, 2 * attempt, high - low)
+            if fraction(own_key, 2 * attempt + 1) * greatest < drawable(floats[weight + place]):
+                return place
+    return pick_one(floats, weight, tree, degree, low, high, fraction(unit_key, number))
