@@ -138,7 +138,7 @@ class Bench:
         """Run cases in turns and note what each did a second; returns the medians of their seconds."""
         seconds = medians(interleave(cases, self.options.repeats))
         for case, value in seconds.items():
-            amount = amounts.get(case, amounts[""])
+            amount = amounts[case] if case in amounts else amounts[""]
             edges = self._edges.get(case)
             row = {"part": part, "threads": threads, "case": case, "what": per, "a second": amount / value}
             self.rows.append({**row, "edges/s": edges / value if edges else None})

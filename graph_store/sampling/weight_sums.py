@@ -38,8 +38,8 @@ class WeightSums(NamedTuple):
 def drawable(weight):
     """Return a weight as float64: 0 for what is never drawn (zero, negative, NaN), infinity as the greatest float32."""
     value = np.float64(weight)
-    value = value if value > 0.0 else 0.0
-    return value if value < _HIGHEST else _HIGHEST
+    positive = value if value > 0.0 else 0.0
+    return positive if positive < _HIGHEST else _HIGHEST
 
 
 @inlined
