@@ -231,17 +231,19 @@ def find_entry(words, words32, blocks, shard_starts, position):
 
 
 @kernel
-def _run_slots(directory, slots):
-    """Fill in the directory slot with which each run of groups that lie in one block begins; returns the runs."""
-    count, block, delta = 0, np.int64(-1), np.int64(-1)
+def _group_positions(words32, blocks, directory, positions):
+    """Fill in the position of the first edge of each group; returns the runs of groups that lie in one block."""
+    row, block, delta = -1, np.int64(-1), np.int64(-1)
     for slot in range(directory.size):
         before_block, before_delta = block, delta
         block, delta = directory[slot] >> BLOCK_SHIFT, directory[slot] & DELTA_MASK
         if block != before_block or delta != before_delta + 1:
-            if count < slots.size:
-                slots[count] = slot
-            count += 1
-    return count
+            row += 1
+        if row * 3 < blocks.size:
+            # A block with a hub holds one group, whose first mark may be that of a hub.
+            first = words32[(block + HEADER_WORDS) * 2 + (delta << GROUP_BITS)] if delta else np.uint32(0)
+            positions[slot] = blocks[3 * row + 1] - blocks[3 * row + 2] + np.int64(first)
+    return row + 1
 
 
 @kernel
@@ -303,16 +305,24 @@ class Adjacency:
         """`words`, `words32`, `directory` and `group_base`, as the kernels take them."""
         return self.words, self.words32, self.directory, self.group_base
 
-    @cached_property
-    def runs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The table of blocks, its first row of each shard, and the directory slot with which each of its rows begins.
+    @property
+    def block_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each run of groups in one block (word offset, position of its first edge, edges of the block before it).
 
-        The slots are found when they are first asked for, by one pass over the directory: 8 bytes a block.
+        With int64[num_shards + 1], the first row of each shard.
         """
-        slots = np.empty(self._blocks.size // 3, np.int64)
-        count = _run_slots(self.directory, slots)
-        assert count == slots.size, f"{count} runs of groups, {slots.size} rows of blocks"
-        return self._blocks, self._shard_starts, slots
+        return self._blocks, self._shard_starts
+
+    @cached_property
+    def group_positions(self) -> np.ndarray:
+        """int64[g], the position of the first edge of each group of 16 nodes, by directory slot.
+
+        They are found when they are first asked for, by one pass over directory and blocks: half a byte a node.
+        """
+        positions = np.empty(self.directory.size, np.int64)
+        count = _group_positions(self.words32, self._blocks, self.directory, positions)
+        assert count == self._blocks.size // 3, f"{count} runs of groups, {self._blocks.size // 3} rows of blocks"
+        return positions
 
     @property
     def is_checked(self) -> bool:

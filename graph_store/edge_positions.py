@@ -3,28 +3,21 @@
 import numpy as np
 
 from graph_store.adjacency import Adjacency, directory_slot, find_entry, locate, locate_extra, node_mark
-from graph_store.blocks import BLOCK_SHIFT, HEADER_WORDS, HUB_SHIFT
+from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, HEADER_WORDS, HUB_SHIFT
 from graph_store.kernels import int64_array, kernel, run_ranges
 from graph_store.packing import bit_mask, unpack
 
 
 @kernel
-def first_position(words, words32, blocks, slots, slot, entry, mark):
+def first_position(words, words32, positions, slot, entry, mark):
     """Return the position of the first entry of a list, from its node's directory slot, directory entry and mark."""
-    low, high = 0, slots.size
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if slots[middle] <= slot:
-            low = middle
-        else:
-            high = middle
-    before = np.int64(0)
+    group = ((entry >> BLOCK_SHIFT) + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS)
     if (entry >> HUB_SHIFT) & 1:
-        for other in range(((entry >> BLOCK_SHIFT) + HEADER_WORDS) * 2, mark):
-            before += locate(words, words32, entry, other)[0]
-    else:
-        before = np.int64(words32[mark])
-    return blocks[3 * low + 1] - blocks[3 * low + 2] + before
+        position = positions[slot]
+        for other in range(group, mark):
+            position += locate(words, words32, entry, other)[0]
+        return position
+    return positions[slot] + np.int64(words32[mark]) - np.int64(words32[group])
 
 
 @kernel
@@ -61,11 +54,10 @@ def _spot(words, words32, entry, mark):
 
 
 @kernel
-def _opposite(arrays, runs, other_arrays, other_runs, positions, out, start, stop):
+def _opposite(arrays, table, other_arrays, groups, positions, out, start, stop):
     words, words32, _, _ = arrays
     other_words, other_words32, directory, group_base = other_arrays
-    blocks, shard_starts, _ = runs
-    other_blocks, _, other_slots = other_runs
+    blocks, shard_starts = table
     for i in range(start, stop):
         node, entry, mark, place = find_entry(words, words32, blocks, shard_starts, positions[i])
         degree, spot = _spot(words, words32, entry, mark)
@@ -75,7 +67,7 @@ def _opposite(arrays, runs, other_arrays, other_runs, positions, out, start, sto
         entry = directory[slot]
         mark = node_mark(neighbor, entry, group_base)
         degree, spot = _spot(other_words, other_words32, entry, mark)
-        first = first_position(other_words, other_words32, other_blocks, other_slots, slot, entry, mark)
+        first = first_position(other_words, other_words32, groups, slot, entry, mark)
         out[i] = first + _first_place(other_words, spot, degree, time, node) + copy
 
 
@@ -96,9 +88,10 @@ def opposite_positions(drawn: Adjacency, stored: Adjacency, positions: np.ndarra
     int64[n]
     """
     positions, out = int64_array(positions, "edge positions"), np.empty(positions.size, np.int64)
+    groups = stored.group_positions
     run_ranges(
         lambda start, stop: _opposite(
-            drawn.arrays, drawn.runs, stored.arrays, stored.runs, positions, out, start, stop
+            drawn.arrays, drawn.block_table, stored.arrays, groups, positions, out, start, stop
         ),
         positions.size,
         threads=drawn.threads,

@@ -45,7 +45,7 @@ def to_scipy(store: "GraphStore", edge_type: str | None = None) -> "scipy.sparse
     """Return the matrix of an edge type; see `GraphStore.to_scipy`."""
     import scipy.sparse
 
-    entry = store.chain(edge_type, 1)[0]  # type: ignore[arg-type]
+    entry = store.chain(edge_type, 1)[0]
     indptr, nodes, weights, _ = store.adjacency(entry.name).lists(store.nodes(entry.src), extras=True)
     values = np.ones(nodes.size, np.float32) if weights is None else weights
     shape = (store.node_types[entry.src].count, store.node_types[entry.dst].count)

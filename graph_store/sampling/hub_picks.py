@@ -3,16 +3,15 @@
 import numpy as np
 
 from graph_store.blocks import HUB_EDGES
-from graph_store.draws import draw, fraction
+from graph_store.draws import fraction
 from graph_store.kernels import kernel, mix64
 from graph_store.sampling.picks import is_barred
 from graph_store.sampling.weight_sums import drawable
+from graph_store.sampling.weighted_picks import MOST_TRIED, tried_picks
 from graph_store.sampling.weights import JUST_BELOW, MOST_PIECES, cut, piece_of, span_of, weights_of_pieces
 
 # One table holds both the places that were taken, by even keys, and the nodes whose sums have changed, by odd ones.
 _FREE = np.int64(-1)
-# Tries of a draw by rejection; fanouts for which what is taken is looked through from one end to the other.
-TRIES, MOST_TRIED = 16, 64
 
 
 @kernel
@@ -157,38 +156,16 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
 
 
 @kernel
-def _is_picked(picks, at, count, place):
-    for i in range(at, at + count):
-        if picks[i] == place:
-            return True
-    return False
-
-
-@kernel
 def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, replace, picks, at):
     """Write places of `low … high − 1` of a hub into `picks[at:]`, drawn by weight; returns how many.
 
-    Each draw is in proportion to the weight among what is left. It is tried a few times by rejection: a place at random
-    is kept with the chance that its weight is of the greatest, if it is neither taken nor barred, which reads one place
-    a try. Where the tries are in vain, as where few places have most of the weight, this draw and those that follow go
-    by the sums. What a draw gives does not depend on how it was made, so each has its exact chance. Places are in the
-    order drawn; ascending where there are fewer than the fanout.
+    Each draw is in proportion to the weight among what is left: by rejection against the greatest weight of the list,
+    and once that is in vain by the sums. Places are in the order drawn; ascending where they are fewer than the fanout.
     """
     sums, start, _ = tree
-    span, greatest, number, count = (degree, low, high), sums[start], 0, 0
-    while count < fanout and fanout <= MOST_TRIED:
-        found = np.int64(-1)
-        for _ in range(TRIES):
-            place = low + draw(unit_key, number, high - low)
-            kept = fraction(unit_key, number + 1) * greatest < drawable(floats[weight + place])
-            number += 2
-            if kept and (replace or not _is_picked(picks, at, count, place)) and not is_barred(bars, place):
-                found = place
-                break
-        if found < 0:
-            break
-        picks[at + count] = found
-        count += 1
-    if count == fanout:
-        return count
+    span, count, number = (degree, low, high), 0, 0
+    if fanout <= MOST_TRIED:
+        count, number = tried_picks(bars, floats, weight, low, high, sums[start], unit_key, fanout, replace, picks, at)
+        if count == fanout:
+            return count
     return _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, replace, picks, at, count)

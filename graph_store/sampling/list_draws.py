@@ -2,41 +2,51 @@
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, directory_slot, locate, locate_extra, node_mark
-from graph_store.blocks import BLOCK_SHIFT, HUB_EDGES
+from graph_store.adjacency import LOOK_AHEAD, locate, locate_extra
+from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
 from graph_store.draws import mixed
 from graph_store.edge_positions import first_position
 from graph_store.kernels import kernel, load_bits, prefetch
-from graph_store.packing import bit_mask, unpack
+from graph_store.packing import bit_length, bit_mask, unpack
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks
 from graph_store.sampling.picks import barred_picks, recent_picks, top_picks, uniform_picks
-from graph_store.sampling.rule import RECENT, TOP, UNIFORM
+from graph_store.sampling.rule import RECENT, TOP, UNIFORM, WEIGHTED
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import weighted_picks
 
-# What is known of each of the lists at hand, by column.
+# What is known of each of the lists at hand, by row.
 DEGREE, BIT, BITS, FIRST, ENTRY, MARK, SLOT, LOW, HIGH = range(9)
-WEIGHT, TIME_BIT, TIME_BITS, TIME_BASE, ID_BIT, ID_BITS, ID_BASE, _COLUMNS = range(9, 17)
+WEIGHT, TIME_BIT, TIME_BITS, TIME_BASE, ID_BIT, ID_BITS, ID_BASE, _ROWS = range(9, 17)
 _EARLIEST = np.int64(np.iinfo(np.int64).min)
 
 
 @kernel
 def _find_lists(arrays, nodes, low, size, spots):
-    """Locate lists, 64 at most, as far as their directory entries and marks go."""
+    """Locate lists, 64 at most."""
     words, words32, directory, group_base = arrays
+    num_shards = np.uint64(group_base.size - 1)
+    # A power of two, the default of 16 among them, needs no division.
+    shift = np.uint64(bit_length(np.int64(num_shards)) - 1)
+    even = num_shards == np.uint64(1) << shift
     for i in range(size):
-        spots[i, SLOT] = directory_slot(nodes[low + i], group_base)
-        prefetch(directory, spots[i, SLOT])
+        node = np.uint64(nodes[low + i])
+        local = node >> shift if even else node // num_shards
+        shard = np.int64(node - local * num_shards)
+        spots[MARK, i] = np.int64(local & np.uint64(GROUP_NODES - 1))
+        spots[SLOT, i] = group_base[shard] + np.int64(local >> np.uint64(GROUP_BITS))
+        prefetch(directory, spots[SLOT, i])
     for i in range(size):
-        entry = directory[spots[i, SLOT]]
-        spots[i, ENTRY], spots[i, MARK] = entry, node_mark(nodes[low + i], entry, group_base)
-        prefetch(words32, spots[i, MARK])
-        prefetch(words, entry >> BLOCK_SHIFT)
+        entry = directory[spots[SLOT, i]]
+        block = entry >> BLOCK_SHIFT
+        spots[ENTRY, i] = entry
+        spots[MARK, i] += (block + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS)
+        prefetch(words32, spots[MARK, i])
+        prefetch(words, block)
     for i in range(size):
-        degree, bit, bits, first = locate(words, words32, spots[i, ENTRY], spots[i, MARK])
-        spots[i, DEGREE], spots[i, BIT], spots[i, BITS], spots[i, FIRST] = degree, bit, bits, first
-        spots[i, LOW], spots[i, HIGH] = 0, degree
+        degree, bit, bits, first = locate(words, words32, spots[ENTRY, i], spots[MARK, i])
+        spots[DEGREE, i], spots[BIT, i], spots[BITS, i], spots[FIRST, i] = degree, bit, bits, first
+        spots[LOW, i], spots[HIGH, i] = 0, degree
         prefetch(words, bit >> 6)
 
 
@@ -44,30 +54,29 @@ def _find_lists(arrays, nodes, low, size, spots):
 def _find_columns(arrays, size, spots):
     words, words32, _, _ = arrays
     for i in range(size):
-        if spots[i, DEGREE]:
+        if spots[DEGREE, i]:
             weight, time_bit, time_bits, base, id_bit, id_bits, id_base = locate_extra(
-                words, words32, spots[i, ENTRY], spots[i, DEGREE], spots[i, BIT], spots[i, BITS], spots[i, FIRST]
+                words, words32, spots[ENTRY, i], spots[DEGREE, i], spots[BIT, i], spots[BITS, i], spots[FIRST, i]
             )
-            spots[i, WEIGHT], spots[i, TIME_BIT], spots[i, TIME_BITS] = weight, time_bit, time_bits
-            spots[i, TIME_BASE], spots[i, ID_BIT], spots[i, ID_BITS], spots[i, ID_BASE] = base, id_bit, id_bits, id_base
+            spots[WEIGHT, i], spots[TIME_BIT, i], spots[TIME_BITS, i], spots[TIME_BASE, i] = (
+                weight,
+                time_bit,
+                time_bits,
+                base,
+            )
+            spots[ID_BIT, i], spots[ID_BITS, i], spots[ID_BASE, i] = id_bit, id_bits, id_base
             prefetch(words32, weight)
             prefetch(words, time_bit >> 6)
 
 
 @kernel
-def _time_at(words, spot, place):
-    return spot[TIME_BASE] + np.int64(
-        unpack(words, spot[TIME_BIT] + place * spot[TIME_BITS], bit_mask(spot[TIME_BITS]))
-    )
-
-
-@kernel
-def _first_from(words, spot, high, time):
+def _first_from(words, spots, i, high, time):
     """Return the first place below `high` whose time is not before the given one."""
-    low = np.int64(0)
+    bit, bits, mask = spots[TIME_BIT, i], spots[TIME_BITS, i], bit_mask(spots[TIME_BITS, i])
+    base, low = spots[TIME_BASE, i], np.int64(0)
     while low < high:
         middle = (low + high) >> 1
-        if _time_at(words, spot, middle) < time:
+        if base + np.int64(unpack(words, bit + middle * bits, mask)) < time:
             low = middle + 1
         else:
             high = middle
@@ -75,80 +84,88 @@ def _first_from(words, spot, high, time):
 
 
 @kernel
-def _bound_list(words, spot, bound, strict, window):
-    """Keep of a list that is ordered by time the places that a bound leaves."""
-    degree = spot[DEGREE]
-    if degree == 0:
-        return
-    # Times are whole, so up to a time is before the next one.
-    if strict:
-        spot[HIGH] = _first_from(words, spot, degree, bound)
-    elif bound < np.iinfo(np.int64).max:
-        spot[HIGH] = _first_from(words, spot, degree, bound + 1)
-    if window >= 0 and bound >= _EARLIEST + window:
-        spot[LOW] = _first_from(words, spot, spot[HIGH], bound - window)
+def _bound_lists(words, spots, size, bounds, at, strict, window):
+    """Keep of lists that are ordered by time the places that their bounds leave."""
+    for i in range(size):
+        if spots[DEGREE, i]:
+            bound = bounds[at + i]
+            # Times are whole, so up to a time is before the next one.
+            if strict:
+                spots[HIGH, i] = _first_from(words, spots, i, spots[DEGREE, i], bound)
+            elif bound < np.iinfo(np.int64).max:
+                spots[HIGH, i] = _first_from(words, spots, i, spots[DEGREE, i], bound + 1)
+            if window >= 0 and bound >= _EARLIEST + window:
+                spots[LOW, i] = _first_from(words, spots, i, spots[HIGH, i], bound - window)
 
 
 @kernel
-def _pick(words, floats, sums, spot, rule, unit_key, excluded, node, scratch, picks, at):
+def _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, picks, at):
+    """Pick places of a list by any rule but a plain one; `barred` are the targets of the node that are left out."""
     fanout, replace, method, _, _ = rule
-    sources, indptr, targets = excluded
-    low, high = excluded_span(sources, indptr, node)
-    bars = words, spot[BIT], spot[BITS], targets, low, high
+    targets, first, last = barred
+    low, high, weight = spots[LOW, i], spots[HIGH, i], spots[WEIGHT, i]
+    bars = words, spots[BIT, i], spots[BITS, i], targets, first, last
     if method == UNIFORM:
-        if low == high:
-            return uniform_picks(unit_key, spot[LOW], spot[HIGH] - spot[LOW], fanout, replace, picks, at)
-        return barred_picks(bars, spot[LOW], spot[HIGH], unit_key, fanout, replace, picks, at)
+        return barred_picks(bars, low, high, unit_key, fanout, replace, picks, at)
     if method == RECENT:
-        return recent_picks(bars, spot[LOW], spot[HIGH], fanout, picks, at)
+        return recent_picks(bars, low, high, fanout, picks, at)
     if method == TOP:
-        return top_picks(bars, floats, spot[WEIGHT], spot[LOW], spot[HIGH], fanout, picks, at)
-    size = spot[HIGH] - spot[LOW]
-    if size > HUB_EDGES and fanout >= 0:
-        tree = tree_of(sums, spot[FIRST], spot[DEGREE])
-        return hub_picks(
-            bars,
-            floats,
-            spot[WEIGHT],
-            tree,
-            spot[DEGREE],
-            spot[LOW],
-            spot[HIGH],
-            unit_key,
-            fanout,
-            replace,
-            picks,
-            at,
-        )
-    if size > HUB_EDGES:
-        scratch = np.empty(size), np.empty(size)
-    return weighted_picks(
-        bars, floats, spot[WEIGHT], spot[LOW], spot[HIGH], unit_key, fanout, replace, scratch, picks, at
-    )
+        return top_picks(bars, floats, weight, low, high, fanout, picks, at)
+    if high - low > HUB_EDGES and fanout >= 0:
+        degree = spots[DEGREE, i]
+        tree = tree_of(sums, spots[FIRST, i], degree)
+        return hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, replace, picks, at)
+    if high - low > HUB_EDGES:
+        scratch = np.empty(high - low), np.empty(high - low)
+    return weighted_picks(bars, floats, weight, low, high, unit_key, fanout, replace, scratch, picks, at)
 
 
 @kernel
-def _gather(words, floats, spot, out, columns, low, high, position):
+def _prefetch_places(words, words32, spots, i, wanted, picks, low, high):
+    """Ask for what is to be gathered of a list."""
+    bit, bits = spots[BIT, i], spots[BITS, i]
+    weights, times, edge_ids = wanted
+    for j in range(low, high):
+        prefetch(words, (bit + picks[j] * bits) >> 6)
+    if weights:
+        for j in range(low, high):
+            prefetch(words32, spots[WEIGHT, i] + picks[j])
+    if times:
+        for j in range(low, high):
+            prefetch(words, (spots[TIME_BIT, i] + picks[j] * spots[TIME_BITS, i]) >> 6)
+    if edge_ids:
+        for j in range(low, high):
+            prefetch(words, (spots[ID_BIT, i] + picks[j] * spots[ID_BITS, i]) >> 6)
+
+
+@kernel
+def _gather(words, floats, spots, i, out, columns, low, high, position):
     """Put into `out` the neighbours of the places that are there, and into the columns what goes with them."""
     weights, times, edge_ids = columns
-    bit, bits, mask = spot[BIT], spot[BITS], bit_mask(spot[BITS])
+    if weights.size:
+        weight = spots[WEIGHT, i]
+        for j in range(low, high):
+            weights[j] = floats[weight + out[j]]
+    if times.size:
+        bit, bits, base = spots[TIME_BIT, i], spots[TIME_BITS, i], spots[TIME_BASE, i]
+        mask = bit_mask(bits)
+        for j in range(low, high):
+            times[j] = base + np.int64(unpack(words, bit + out[j] * bits, mask))
+    if edge_ids.size and position >= 0:
+        for j in range(low, high):
+            edge_ids[j] = position + out[j]
+    elif edge_ids.size:
+        bit, bits, base = spots[ID_BIT, i], spots[ID_BITS, i], spots[ID_BASE, i]
+        mask = bit_mask(bits)
+        for j in range(low, high):
+            edge_ids[j] = base + np.int64(unpack(words, bit + out[j] * bits, mask))
+    bit, bits, mask = spots[BIT, i], spots[BITS, i], bit_mask(spots[BITS, i])
     for j in range(low, high):
-        place = out[j]
-        out[j] = np.int64(load_bits(words, np.uint64(bit + place * bits)) & mask)
-        if weights.size:
-            weights[j] = floats[spot[WEIGHT] + place]
-        if times.size:
-            times[j] = _time_at(words, spot, place)
-        if edge_ids.size:
-            if position >= 0:
-                edge_ids[j] = position + place
-            else:
-                value = unpack(words, spot[ID_BIT] + place * spot[ID_BITS], bit_mask(spot[ID_BITS]))
-                edge_ids[j] = spot[ID_BASE] + np.int64(value)
+        out[j] = np.int64(load_bits(words, np.uint64(bit + out[j] * bits)) & mask)
 
 
 @kernel
-def draw_places(arrays, runs, sums, asked, rule, key, excluded, indptr, out, columns, start, stop):
+def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, columns, start, stop):
     """Draw from the lists `start … stop − 1` by a rule; returns the number of neighbours written.
 
     Works 64 nodes at a time: find the lists, prefetching; bound them in time and pick places, prefetching what lies
@@ -157,8 +174,8 @@ def draw_places(arrays, runs, sums, asked, rule, key, excluded, indptr, out, col
     Parameters
     ----------
     arrays : words, words32, directory, group_base
-    runs : blocks, shard_starts, slots
-        See `Adjacency.runs`; slots are empty where edge ids are not positions.
+    groups : int64[g]
+        See `Adjacency.group_positions`; empty where edge ids are not positions.
     sums : heads, starts, sums
         See `Adjacency.weight_sums`; not read but to draw by weight.
     asked : nodes int64[n], units uint64[n], bounds int64[n]
@@ -175,13 +192,14 @@ def draw_places(arrays, runs, sums, asked, rule, key, excluded, indptr, out, col
         Of r items each, or empty where they are not asked for.
     """
     words, words32, _, _ = arrays
-    blocks, _, slots = runs
     nodes, units, bounds = asked
-    _, _, method, strict, window = rule
+    fanout, replace, method, strict, window = rule
+    sources, ends, targets = excluded
     floats = words32.view(np.float32)
     weights, times, edge_ids = columns
-    by_column = method != UNIFORM or bounds.size + weights.size + times.size + edge_ids.size > 0
-    spots = np.zeros((LOOK_AHEAD, _COLUMNS), np.int64)
+    wanted = weights.size > 0, times.size > 0, edge_ids.size > 0 and groups.size == 0
+    by_column = method in (WEIGHTED, TOP) or bounds.size > 0 or wanted[0] or wanted[1] or wanted[2]
+    spots = np.zeros((_ROWS, LOOK_AHEAD), np.int64)
     scratch = np.empty(HUB_EDGES), np.empty(HUB_EDGES)
     count = 0
     indptr[0] = 0
@@ -191,21 +209,26 @@ def draw_places(arrays, runs, sums, asked, rule, key, excluded, indptr, out, col
         if by_column:
             _find_columns(arrays, size, spots)
         if bounds.size:
-            for i in range(size):
-                _bound_list(words, spots[i], bounds[low + i], strict, window)
+            _bound_lists(words, spots, size, bounds, low, strict, window)
         begin = count
         for i in range(size):
-            spot, node = spots[i], nodes[low + i]
-            unit_key = mixed(key, units[low + i] if units.size else np.uint64(node))
-            picked = _pick(words, floats, sums, spot, rule, unit_key, excluded, node, scratch, out, count)
-            for j in range(count, count + picked):
-                prefetch(words, (spot[BIT] + out[j] * spot[BITS]) >> 6)
+            unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
+            first, last = np.int64(0), np.int64(0)
+            if sources.size:
+                first, last = excluded_span(sources, ends, nodes[low + i])
+            if method == UNIFORM and first == last:
+                span = spots[HIGH, i] - spots[LOW, i]
+                picked = uniform_picks(unit_key, spots[LOW, i], span, fanout, replace, out, count)
+            else:
+                barred = targets, first, last
+                picked = _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, out, count)
+            _prefetch_places(words, words32, spots, i, wanted, out, count, count + picked)
             count += picked
             indptr[low + i + 1 - start] = count
         for i in range(size):
-            spot, end, position = spots[i], indptr[low + i + 1 - start], np.int64(-1)
-            if slots.size and end > begin:
-                position = first_position(words, words32, blocks, slots, spot[SLOT], spot[ENTRY], spot[MARK])
-            _gather(words, floats, spot, out, columns, begin, end, position)
+            end, position = indptr[low + i + 1 - start], np.int64(-1)
+            if groups.size and end > begin:
+                position = first_position(words, words32, groups, spots[SLOT, i], spots[ENTRY, i], spots[MARK, i])
+            _gather(words, floats, spots, i, out, columns, begin, end, position)
             begin = end
     return count

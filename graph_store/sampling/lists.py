@@ -92,7 +92,7 @@ def draw_lists(
         np.empty(0, np.uint64) if units is None else units,
         bounds if bounds is not None and adjacency.timed else none,
     )
-    runs = adjacency.runs if wanted[2] and not adjacency.numbered else (none, none, none)
+    groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else none
     sums = adjacency.weight_sums if rule.method == "weighted" else NO_SUMS
     excluded = (none, none, none) if exclude is None else exclude.arrays
 
@@ -102,7 +102,7 @@ def draw_lists(
         kinds = np.float32, np.int64, np.int64
         found = tuple(np.empty(room if want else 0, kind) for want, kind in zip(wanted, kinds))
         used = draw_places(
-            adjacency.arrays, runs, sums, asked, kernel_rule, key, excluded, indptr, out, found, start, stop
+            adjacency.arrays, groups, sums, asked, kernel_rule, key, excluded, indptr, out, found, start, stop
         )
         return [indptr, *(column[:used] for column in (out, *found))]
 

@@ -63,6 +63,23 @@ def rejected(entries, seen, rule, unit_key, excluded):
     return None, mixed(unit_key, tries)
 
 
+def tried(seen, own, greatest, rule, unit_key):
+    """Draw by rejection until sixteen tries are in vain; the picks are at zero weight from then on."""
+    picks, number = [], 0
+    while len(picks) < rule.fanout:
+        for _ in range(16):
+            place, share = seen[draw(unit_key, number, len(seen))], fraction(unit_key, number + 1)
+            number += 2
+            if share * greatest < own.get(place, 0.0):
+                break
+        else:
+            break
+        picks.append(place)
+        if not rule.replace:
+            own[place] = 0.0
+    return picks, number
+
+
 def weighted(entries, seen, free, rule, unit_key):
     """Draw one by one in proportion to the weights, adding up anew once half of the sum is taken."""
     own = {place: min(entries[place][1], HIGHEST) if entries[place][1] > 0 else 0.0 for place in free}
@@ -70,6 +87,10 @@ def weighted(entries, seen, free, rule, unit_key):
     if rule.fanout < 0 or (not rule.replace and len(there) <= rule.fanout):
         return there
     picks, number, sums, taken = [], 0, None, 0.0
+    raw = [entries[place][1] for place in seen]
+    positive = sum(weight > 0 for weight in raw)
+    if 4 * rule.fanout <= positive and rule.fanout <= 64 and all(weight <= HIGHEST for weight in raw):
+        picks, number = tried(seen, own, max(raw, default=0.0), rule, unit_key)
     while there and len(picks) < rule.fanout:
         if sums is None:
             sums, total, taken = [], 0.0, 0.0
