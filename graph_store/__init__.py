@@ -24,6 +24,7 @@ from graph_store.ingest import IngestReport, ingest
 from graph_store.repair import RepairReport, repair
 from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.induced import ego_graph, induced_subgraph
 from graph_store.sampling.negatives import NegativeIds, Negatives, NegativeSampler, sample_negatives
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.sampler import Sampler
@@ -80,9 +81,11 @@ __all__ = [
     "UnknownVersion",
     "UpdateReport",
     "changes",
+    "ego_graph",
     "export",
     "from_networkx",
     "from_scipy",
+    "induced_subgraph",
     "info",
     "ingest",
     "open",

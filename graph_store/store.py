@@ -392,6 +392,24 @@ class GraphStore:
             threads=self._threads if threads is None else threads,
         )
 
+    def induced_subgraph(self, ids: Mapping[str, Any], **options: Any) -> Subgraph:
+        """Return nodes, given as original ids by node type, and all edges among them: see `induced_subgraph`."""
+        from graph_store.sampling.induced import induced_subgraph
+
+        nodes = {name: self.to_nodes(name, own) for name, own in ids.items()}
+        return induced_subgraph(self, nodes, **({"threads": self._threads} | options))
+
+    def ego_graph(self, ids: Any, hops: int = 1, *, node_type: str | None = None, **options: Any) -> Subgraph:
+        """Return all nodes within some hops of nodes, given as original ids, and all edges among them: see `ego_graph`.
+
+        The node type may be left out where the store has one.
+        """
+        from graph_store.sampling.induced import ego_graph
+
+        name = next(iter(self.node_types)) if node_type is None and len(self.node_types) == 1 else str(node_type)
+        nodes = self.to_nodes(name, ids)
+        return ego_graph(self, nodes, hops, node_type=name, **({"threads": self._threads} | options))
+
     def walk(
         self,
         ids: Any,

@@ -165,6 +165,26 @@ def _gather(words, floats, spots, i, out, columns, low, high, position):
 
 
 @kernel
+def gather_places(arrays, groups, nodes, indptr, out, columns, start, stop):
+    """Put in the place of places `indptr[i] … indptr[i + 1] − 1` of list i the neighbours, and what goes with them."""
+    words, words32, _, _ = arrays
+    weights, times, edge_ids = columns
+    wanted = weights.size > 0, times.size > 0, edge_ids.size > 0 and groups.size == 0
+    spots = np.zeros((_ROWS, LOOK_AHEAD), np.int64)
+    for low in range(start, stop, LOOK_AHEAD):
+        size = min(LOOK_AHEAD, stop - low)
+        _find_lists(arrays, nodes, low, size, spots)
+        if wanted[0] or wanted[1] or wanted[2]:
+            _find_columns(arrays, size, spots)
+        for i in range(size):
+            begin, end, position = indptr[low + i], indptr[low + i + 1], np.int64(-1)
+            _prefetch_places(words, words32, spots, i, wanted, out, begin, end)
+            if groups.size and end > begin:
+                position = first_position(words, words32, groups, spots[SLOT, i], spots[ENTRY, i], spots[MARK, i])
+            _gather(words, words32.view(np.float32), spots, i, out, columns, begin, end, position)
+
+
+@kernel
 def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, columns, start, stop):
     """Draw from the lists `start … stop − 1` by a rule; returns the number of neighbours written.
 

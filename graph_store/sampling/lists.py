@@ -7,9 +7,10 @@ import numpy as np
 
 from graph_store.adjacency import Adjacency
 from graph_store.blocks import HUB_EDGES
+from graph_store.errors import BadInput
 from graph_store.kernels import run_ranges
 from graph_store.sampling.exclusions import Exclusions
-from graph_store.sampling.list_draws import draw_places
+from graph_store.sampling.list_draws import draw_places, gather_places
 from graph_store.sampling.neighbors import sample_lists
 from graph_store.sampling.rule import METHODS, Rule
 from graph_store.sampling.weight_sums import WeightSums
@@ -81,11 +82,7 @@ def draw_lists(
     fanout = min(rule.fanout, _MOST)
     window = -1 if rule.window is None else rule.window
     kernel_rule = fanout, rule.replace, METHODS.index(rule.method), rule.strict, window
-    wanted = (
-        "weights" in columns and adjacency.weighted,
-        "times" in columns and adjacency.timed,
-        "edge_ids" in columns,
-    )
+    wanted = _wanted(adjacency, columns)
     none = np.empty(0, np.int64)
     asked = (
         nodes,
@@ -99,14 +96,57 @@ def draw_lists(
     def part(start: int, stop: int) -> list[np.ndarray]:
         room = _room(adjacency, nodes[start:stop], fanout, replace=rule.replace)
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
-        kinds = np.float32, np.int64, np.int64
-        found = tuple(np.empty(room if want else 0, kind) for want, kind in zip(wanted, kinds))
+        found = _room_of(wanted, room)
         used = draw_places(
             adjacency.arrays, groups, sums, asked, kernel_rule, key, excluded, indptr, out, found, start, stop
         )
         return [indptr, *(column[:used] for column in (out, *found))]
 
-    indptr, neighbors, weights, times, edge_ids = _joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12))
+    return _drawn(_joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)), wanted)
+
+
+def gather_lists(
+    adjacency: Adjacency,
+    nodes: np.ndarray,
+    indptr: np.ndarray,
+    places: np.ndarray,
+    *,
+    columns: Collection[str] = (),
+    threads: int | None = 1,
+) -> Drawn:
+    """Return the neighbours at places `indptr[i] … indptr[i + 1] − 1` of the list of node i, with their columns."""
+    wanted = _wanted(adjacency, columns)
+    groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else np.empty(0, np.int64)
+    out, found = places.copy(), _room_of(wanted, places.size)
+    run_ranges(
+        lambda start, stop: gather_places(adjacency.arrays, groups, nodes, indptr, out, found, start, stop),
+        nodes.size,
+        threads=threads,
+        grain=1 << 12,
+    )
+    return _drawn([indptr, out, *found], wanted)
+
+
+def check_columns(columns: Collection[str]) -> frozenset[str]:
+    """Return columns; BadInput where one is not among `COLUMNS`."""
+    unknown = set(columns) - set(COLUMNS)
+    if unknown:
+        raise BadInput(f"columns may be {', '.join(COLUMNS)}, got {', '.join(sorted(unknown))}")
+    return frozenset(columns)
+
+
+def _wanted(adjacency: Adjacency, columns: Collection[str]) -> tuple[bool, bool, bool]:
+    """Say which of weights, times and edge ids are asked for and there."""
+    return "weights" in columns and adjacency.weighted, "times" in columns and adjacency.timed, "edge_ids" in columns
+
+
+def _room_of(wanted: tuple[bool, bool, bool], size: int) -> tuple[np.ndarray, ...]:
+    kinds = np.float32, np.int64, np.int64
+    return tuple(np.empty(size if want else 0, kind) for want, kind in zip(wanted, kinds))
+
+
+def _drawn(parts: list[np.ndarray], wanted: tuple[bool, bool, bool]) -> Drawn:
+    indptr, neighbors, weights, times, edge_ids = parts
     return Drawn(
         indptr,
         neighbors,

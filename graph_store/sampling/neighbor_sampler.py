@@ -11,7 +11,7 @@ from graph_store.edge_positions import opposite_positions
 from graph_store.errors import BadInput
 from graph_store.kernels import int64_array, kernel
 from graph_store.sampling.exclusions import Exclusions
-from graph_store.sampling.lists import COLUMNS, Drawn, draw_lists
+from graph_store.sampling.lists import Drawn, check_columns, draw_lists
 from graph_store.sampling.plan import Choice, Way, plan_hops
 from graph_store.sampling.relabel import Relabeller
 from graph_store.sampling.subgraph import Hop, NodeIds, Subgraph
@@ -108,9 +108,6 @@ class NeighborSampler:
         window: int | None = None,
         columns: Collection[str] = (),
     ) -> None:
-        unknown = set(columns) - set(COLUMNS)
-        if unknown:
-            raise BadInput(f"columns may be {', '.join(COLUMNS)}, got {', '.join(sorted(unknown))}")
         if not temporal and (strict or window is not None):
             raise BadInput("strict and window are for temporal sampling; say temporal=True and give the seeds times")
         for name, given in (("method", method), ("replace", replace)):
@@ -128,7 +125,7 @@ class NeighborSampler:
         if temporal and not any(way.entry.timed for way in self.ways):
             names = ", ".join(dict.fromkeys(way.entry.name for way in self.ways))
             raise BadInput(f"temporal sampling needs times, but edges of {names} have none")
-        self.disjoint, self.temporal, self.columns = disjoint or temporal, temporal, frozenset(columns)
+        self.disjoint, self.temporal, self.columns = disjoint or temporal, temporal, check_columns(columns)
         self.num_hops = 1 + self.ways[-1].depth
         self._edge_types = tuple(store.edge_types)
         self._adjacencies = {name: store.adjacency(name) for way in self.ways for name in (way.read, way.entry.name)}

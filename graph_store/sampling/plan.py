@@ -91,7 +91,7 @@ def plan_hops(
             known[name],
             numbers[name],
             direction,
-            name if direction == "out" else _lists_of_in(known[name]),
+            read_type(known[name], direction),
             choice.rule(known[name], fanout),
         )
         for depth, hop in enumerate(by_type)
@@ -177,9 +177,9 @@ def chain(known: Mapping[str, StoredEdgeType], name: str, hops: int) -> list[str
     return [name if hop % 2 == 0 else entry.reverse for hop in range(hops)]
 
 
-def _lists_of_in(entry: StoredEdgeType) -> str:
-    """Return the edge type whose lists hold the sources of a type's edges by their destinations."""
-    if entry.undirected:
+def read_type(entry: StoredEdgeType, direction: str) -> str:
+    """Return the edge type whose lists hold the neighbours in a direction; BadInput where there is none."""
+    if direction == "out" or entry.undirected:
         return entry.name
     if entry.reverse is None:
         raise BadInput(f"direction 'in' along {entry.name} needs its reverse type; ingest with --reverse")

@@ -33,6 +33,24 @@ def _relabel(values, table, stamp, nodes, num_nodes, out):
     return num_nodes
 
 
+@kernel
+def prefetch_label(table, value):
+    """Ask for where the label of a value is, if it has one."""
+    prefetch(table, 2 * np.int64(mix64(np.uint64(value)) & np.uint64(table.size // 2 - 1)))
+
+
+@kernel
+def label_of(table, stamp, value):
+    """Return the label of a value, -1 where it has none; see `Relabeller.table`."""
+    mask = np.uint64(table.size // 2 - 1)
+    slot = np.int64(mix64(np.uint64(value)) & mask)
+    while table[2 * slot + 1] >> 32 == stamp:
+        if table[2 * slot] == value:
+            return table[2 * slot + 1] & 0xFFFFFFFF
+        slot = np.int64(np.uint64(slot + 1) & mask)
+    return np.int64(-1)
+
+
 class Relabeller:
     """Labels 0, 1, 2 … for node ids in the order they are first seen, cleared by counting up a stamp.
 
@@ -54,6 +72,11 @@ class Relabeller:
     def nodes(self) -> np.ndarray:
         """int64[num_nodes], the node of each label; a view until the next `clear`."""
         return self._nodes[: self.num_nodes]
+
+    @property
+    def table(self) -> tuple[np.ndarray, int]:
+        """What `label_of` takes: the table and the stamp of the slots in use; until the next `labels` or `clear`."""
+        return self._table, self._stamp
 
     def _reserve(self, count: int) -> None:
         size = self._nodes.size
