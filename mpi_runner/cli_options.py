@@ -108,6 +108,16 @@ def parse_ids(text: str, id_type: str, flag: str = "--ids") -> list[Any]:
     return [int(word) for word in words]
 
 
+def parse_times(text: str, count: int) -> list[int]:
+    """Read `t,u`, as many as `count`, or one that stands for all."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(_INTEGER.fullmatch(word) for word in words):
+        raise misuse(f"--times {text!r}: expected integers with commas, as in 5,9")
+    if len(words) not in (1, count):
+        raise misuse(f"--times has {len(words)} and --ids {count}; give as many, or one for all")
+    return [int(word) for word in words] * (count if len(words) == 1 else 1)
+
+
 def parse_fanouts(text: str) -> list[int]:
     """Read `10,5`."""
     words = [word.strip() for word in text.split(",")]

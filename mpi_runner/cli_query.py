@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mpi_runner.cli_options import as_of_option, json_option, parse_fanouts, parse_ids, store_argument
+from mpi_runner.cli_options import as_of_option, json_option, parse_fanouts, parse_ids, parse_times, store_argument
 from mpi_runner.cli_output import misuse, print_json, reported, table
 
 if TYPE_CHECKING:
-    from graph_store import GraphStore
+    import numpy as np
+
+    from graph_store import GraphStore, Hop
     from graph_store.features import FeatureValues
 
 _SHOWN_NEIGHBORS = 20
@@ -201,6 +203,26 @@ def _cell(value: Any) -> str:
 @query.command()
 @_options(_edge_type_option, _ids_option)
 @click.option("--fanouts", required=True, metavar="10,5", help="Neighbours a node for each hop; -1 takes all.")
+@click.option(
+    "--method",
+    default="uniform",
+    show_default=True,
+    type=click.Choice(["uniform", "weighted", "top", "recent"]),
+    help="Which neighbours: at random, by weight, the heaviest, the latest.",
+)
+@click.option("--replace", is_flag=True, help="Draw each time from all neighbours again.")
+@click.option(
+    "--direction",
+    default="out",
+    show_default=True,
+    type=click.Choice(["out", "in"]),
+    help="From sources to destinations or back.",
+)
+@click.option("--disjoint", is_flag=True, help="A tree of its own for each id.")
+@click.option("--times", metavar="T,U", help="A time for each id, or one for all: no edge later than it.")
+@click.option("--strict", is_flag=True, help="With --times: nor one at the time itself.")
+@click.option("--window", type=click.IntRange(0), metavar="SPAN", help="With --times: nor one longer before it.")
+@click.option("--columns", metavar="A,B", help="Of edge_ids, weights and times, what is shown of the edges.")
 @click.option("--seed", default=0, show_default=True, type=int, help="The same seed draws the same sample.")
 @click.option("--threads", type=click.IntRange(1), help="Threads to use; the sample does not depend on it.")
 def sample(
@@ -208,30 +230,43 @@ def sample(
     edge_type: str | None,
     ids: str,
     fanouts: str,
-    seed: int,
-    threads: int | None,
+    times: str | None,
+    columns: str | None,
     as_of: int | None,
     as_json: bool,
+    **how: Any,
 ) -> None:
-    """Sample the neighbourhood of nodes, without replacement.
+    """Sample the neighbourhood of nodes.
 
     Example: gossamer query sample clicks.store --edge-type user:clicks:item --ids 17 --fanouts 10,5 --seed 7 --json
     """
     sizes = parse_fanouts(fanouts)
+    how["columns"] = [] if columns is None else [word.strip() for word in columns.split(",")]
     with _opened(store, as_of) as opened:
         name = _named(opened.edge_types, edge_type, "--edge-type")
-        asked = _ids_of(opened, _ends(opened, name)[0], ids)
-        found = opened.sample(asked, name, fanouts=sizes, seed=seed, threads=threads)
-        hops = [{"src": hop.src.tolist(), "dst": hop.dst.tolist()} for hop in found.hops]
+        asked = _ids_of(opened, _ends(opened, name)[how["direction"] == "in"], ids)
+        if times is not None:
+            how["times"] = parse_times(times, len(asked))
+        found = opened.sample(asked, name, fanouts=sizes, **how)
+        hops = [_edges(hop, found.trees) for hop in found.hops]
     if as_json:
         print_json({"edge_type": name, "seeds": asked, "hops": hops})
         return
     for number, (hop, way) in enumerate(zip(hops, found.hops), 1):
         click.echo(f"hop {number}, {way.edge_type}: {len(hop['src']):,} drawn")
-        for src, dst in zip(hop["src"][:_SHOWN_NEIGHBORS], hop["dst"]):
-            click.echo(f"  {src} -> {dst}")
+        extras = [hop[key] for key in hop if key not in ("src", "dst")]
+        for src, dst, *cells in zip(hop["src"][:_SHOWN_NEIGHBORS], hop["dst"], *extras):
+            click.echo("  ".join([f"  {src} -> {dst}", *map(str, cells)]))
         if len(hop["src"]) > _SHOWN_NEIGHBORS:
             click.echo(f"  … {len(hop['src']) - _SHOWN_NEIGHBORS:,} more; --json shows them")
+
+
+def _edges(hop: "Hop", trees: "dict[str, np.ndarray] | None") -> dict[str, list[Any]]:
+    """Return the edges of a hop as lists: both ends, the columns that are there, and in trees whose each edge is."""
+    found = {"src": hop.src, "dst": hop.dst, "edge_ids": hop.edge_ids, "weights": hop.weights, "times": hop.times}
+    if trees is not None:
+        found["trees"] = trees[hop.neighbor_type][hop.neighbors]
+    return {key: values.tolist() for key, values in found.items() if values is not None}
 
 
 @query.command()

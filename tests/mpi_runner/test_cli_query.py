@@ -241,6 +241,37 @@ def test_walks_along_a_metapath_end_where_there_is_no_way_on(gossamer, shop):
     assert gossamer(*line)[1] == "id  walk  nodes\n1      1  2 -> 3\n3      1\n"
 
 
+def test_a_sample_is_in_time_against_the_edges_and_shows_their_columns(gossamer, tmp_path):
+    nodes = [node_type("user", "integer"), node_type("item", "integer")]
+    make_empty(tmp_path / "t.store", nodes, [edge_type("user:buys:item", timed=True, reverse=True)])
+    with GraphWriter("t.store") as writer:
+        writer.add_edges("user:buys:item", [1, 2, 1, 3], [5, 5, 6, 6], time=[10, 20, 30, 40])
+    line = ("query", "sample", "t.store", "--edge-type", "user:buys:item", "--fanouts", "-1")
+    back = gossamer.answer(
+        *line, "--ids", "5,6", "--direction", "in", "--times", "15,40", "--strict", "--columns", "times,edge_ids"
+    )
+    assert back["seeds"] == [5, 6]
+    (hop,) = back["hops"]
+    assert (hop["src"], hop["dst"], hop["times"], hop["trees"]) == ([1, 1], [5, 6], [10, 30], [0, 1])
+    assert len(set(hop["edge_ids"])) == 2
+    latest = gossamer.answer(*line[:-1], "1", "--ids", "1", "--method", "recent", "--times", 30, "--window", 5)
+    assert latest["hops"] == [{"src": [1], "dst": [6], "trees": [0]}]
+    status, out, _ = gossamer(*line, "--ids", "1", "--columns", "times")
+    assert (status, out) == (0, "hop 1, user:buys:item: 2 drawn\n  1 -> 5  10\n  1 -> 6  30\n")
+    twice = gossamer.answer(*line[:-1], "9", "--ids", "2", "--replace", "--disjoint")
+    assert twice["hops"] == [{"src": [2] * 9, "dst": [5] * 9, "trees": [0] * 9}]
+    ask = " ".join(line)
+    for more, status, says in [
+        ("--ids 1 --times x", 2, "--times 'x'"),
+        ("--ids 1 --times 1,2", 2, "--times has 2 and --ids 1"),
+        ("--ids 1 --strict", 1, "strict and window are for temporal"),
+        ("--ids 1 --columns age", 1, "columns may be edge_ids, weights, times, got age"),
+        ("--ids 1 --method weighted", 1, "'weighted' needs weights, but edges of user:buys:item have none"),
+        ("--ids 1 --method best", 2, "'best' is not one of"),
+    ]:
+        assert says in gossamer.refusal(*f"{ask} {more}".split(), status=status)
+
+
 @pytest.mark.parametrize(
     ("line", "status", "says"),
     [
