@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from graph_store.kernels import int64_array, kernel
+from graph_store.ragged import starts_of, take_spans
 
 
 @kernel
@@ -37,10 +38,14 @@ def is_excluded(targets, low, high, node):
 
 
 @kernel
-def _has(sources, indptr, targets, src, dst, out):
+def _has(arrays, src, dst, out):
+    few, few_indptr, few_targets, sources, indptr, targets = arrays
     for i in range(src.size):
-        low, high = excluded_span(sources, indptr, src[i])
-        out[i] = is_excluded(targets, low, high, dst[i])
+        low, high = excluded_span(few, few_indptr, src[i])
+        out[i] = is_excluded(few_targets, low, high, dst[i])
+        if low == high:
+            low, high = excluded_span(sources, indptr, src[i])
+            out[i] = is_excluded(targets, low, high, dst[i])
 
 
 class Exclusions:
@@ -50,14 +55,6 @@ class Exclusions:
     ----------
     src, dst : int64[k]
         Nodes; a pair may be given more than once.
-
-    Attributes
-    ----------
-    sources : int64[u]
-        The distinct sources, ascending.
-    indptr : int64[u + 1]
-    targets : int64[p]
-        Ascending and distinct for each source.
 
     Raises
     ------
@@ -75,34 +72,72 @@ class Exclusions:
         src, dst = src[order], dst[order]
         is_new = np.ones(src.size, bool)
         is_new[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-        src, self.targets = src[is_new], dst[is_new]
+        src, self._targets = src[is_new], dst[is_new]
         starts = np.flatnonzero(np.diff(src, prepend=src[:1] - 1))
-        self.sources, self.indptr = src[starts], np.append(starts, src.size)
+        self._sources, self._indptr = src[starts], np.append(starts, src.size)
+        # What else is excluded, of the sources that are not among these.
+        self._others: Exclusions | None = None
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`sources`, `indptr` and `targets`, as kernels take them."""
-        return self.sources, self.indptr, self.targets
+    def _own(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._sources, self._indptr, self._targets
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Two times sources int64[u] ascending, indptr int64[u + 1], targets int64[p] ascending in each, for kernels.
+
+        A source that is among the first three has all its targets there; the first, or the last, may be empty.
+        """
+        none = np.empty(0, np.int64)
+        return (none, none, none, *self._own) if self._others is None else (*self._own, *self._others._own)
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sources and targets, int64[p] each, of the distinct pairs, ascending."""
+        pairs = np.repeat(self._sources, np.diff(self._indptr)), self._targets
+        if self._others is None:
+            return pairs
+        left = ~np.isin(self._others.pairs[0], self._sources)
+        src, dst = (np.concatenate([own, other[left]]) for own, other in zip(pairs, self._others.pairs))
+        order = np.lexsort((dst, src))
+        return src[order], dst[order]
 
     def __len__(self) -> int:
         """Distinct pairs."""
-        return self.targets.size
+        return self._targets.size if self._others is None else self.pairs[0].size
+
+    def __bool__(self) -> bool:
+        return self._targets.size > 0 or (self._others is not None and bool(self._others))
 
     def __repr__(self) -> str:
         return f"Exclusions({len(self):,} pairs)"
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sources and targets, int64[p] each, of the distinct pairs."""
-        return np.repeat(self.sources, np.diff(self.indptr)), self.targets
+    def reversed(self) -> "Exclusions":
+        """The pairs the other way."""
+        own = Exclusions(self._targets, np.repeat(self._sources, np.diff(self._indptr)))
+        return own if self._others is None else self._others.reversed.with_few(own)
 
     def union(self, other: "Exclusions") -> "Exclusions":
         """Return the pairs of both."""
         src, dst = (np.concatenate(ends) for ends in zip(self.pairs, other.pairs))
         return Exclusions(src, dst)
 
+    def with_few(self, other: "Exclusions") -> "Exclusions":
+        """Return the pairs of both for the price of the other's, which are few: these are not copied."""
+        if self._others is not None or other._others is not None:
+            return self.union(other)
+        places = np.searchsorted(self._sources, other._sources)
+        there = np.flatnonzero(np.append(self._sources, -1)[places] == other._sources)
+        firsts, sizes = self._indptr[places[there]], np.diff(self._indptr)[places[there]]
+        known = take_spans(self._targets, firsts, starts_of(sizes))
+        src, dst = other.pairs
+        both = Exclusions(np.concatenate([src, np.repeat(other._sources[there], sizes)]), np.concatenate([dst, known]))
+        both._others = self
+        return both
+
     def has(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         """Return bool[n], whether each pair of int64[n] nodes is among these."""
         found = np.empty(src.size, np.bool_)
-        _has(*self.arrays, np.ascontiguousarray(src, np.int64), np.ascontiguousarray(dst, np.int64), found)
+        _has(self.arrays, np.ascontiguousarray(src, np.int64), np.ascontiguousarray(dst, np.int64), found)
         return found

@@ -203,7 +203,7 @@ def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, c
     rule : fanout, replace, method, strict, window
         A window of -1 is none.
     key : uint64
-    excluded : sources, indptr, targets
+    excluded : see `Exclusions.arrays`
     indptr : int64[stop − start + 1]
         Gets the ends of the lists in `out`.
     out : int64[r]
@@ -214,7 +214,7 @@ def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, c
     words, words32, _, _ = arrays
     nodes, units, bounds = asked
     fanout, replace, method, strict, window = rule
-    sources, ends, targets = excluded
+    few, few_ends, few_targets, sources, ends, targets = excluded
     floats = words32.view(np.float32)
     weights, times, edge_ids = columns
     wanted = weights.size > 0, times.size > 0, edge_ids.size > 0 and groups.size == 0
@@ -233,14 +233,17 @@ def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, c
         begin = count
         for i in range(size):
             unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
-            first, last = np.int64(0), np.int64(0)
-            if sources.size:
+            barred = few_targets, np.int64(0), np.int64(0)
+            if few.size:
+                first, last = excluded_span(few, few_ends, nodes[low + i])
+                barred = few_targets, first, last
+            if sources.size and barred[1] == barred[2]:
                 first, last = excluded_span(sources, ends, nodes[low + i])
-            if method == UNIFORM and first == last:
+                barred = targets, first, last
+            if method == UNIFORM and barred[1] == barred[2]:
                 span = spots[HIGH, i] - spots[LOW, i]
                 picked = uniform_picks(unit_key, spots[LOW, i], span, fanout, replace, out, count)
             else:
-                barred = targets, first, last
                 picked = _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, out, count)
             _prefetch_places(words, words32, spots, i, wanted, out, count, count + picked)
             count += picked

@@ -91,7 +91,7 @@ def draw_lists(
     )
     groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else none
     sums = adjacency.weight_sums if rule.method == "weighted" else NO_SUMS
-    excluded = (none, none, none) if exclude is None else exclude.arrays
+    excluded = (none,) * 6 if exclude is None else exclude.arrays
 
     def part(start: int, stop: int) -> list[np.ndarray]:
         room = _room(adjacency, nodes[start:stop], fanout, replace=rule.replace)

@@ -254,7 +254,7 @@ class NeighborSampler:
                 raise BadInput(f"exclude: no edge type {name!r}; the store has {', '.join(self._edge_types)}")
         if self.ways[0].direction == "out":
             return dict(exclude)
-        return {name: Exclusions(*reversed(given.pairs)) for name, given in exclude.items()}
+        return {name: given.reversed for name, given in exclude.items()}
 
     def _draw(
         self,

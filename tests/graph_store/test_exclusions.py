@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.lists import draw_lists
+from graph_store.sampling.rule import Rule
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 
@@ -17,14 +19,40 @@ def made(pairs):
 @settings(deadline=None)
 @given(first=PAIRS, second=PAIRS)
 def test_pairs_are_those_that_went_in(first, second):
-    found = made(first)
     everything = [(src, dst) for src in range(11) for dst in range(11)]
-    for excluded, known in ((found, set(first)), (found.union(made(second)), {*first, *second})):
-        assert len(excluded) == len(known)
+    one, other, both = set(first), set(second), {*first, *second}
+    cases = [
+        (made(first), one),
+        (made(first).union(made(second)), both),
+        (made(first).with_few(made(second)), both),
+        (made(first).with_few(made(second)).with_few(made(first[:3])), both),
+        (made(first).reversed, {pair[::-1] for pair in one}),
+        (made(first).with_few(made(second)).reversed, {pair[::-1] for pair in both}),
+    ]
+    for excluded, known in cases:
+        assert (len(excluded), bool(excluded)) == (len(known), bool(known))
         assert list(zip(*(ends.tolist() for ends in excluded.pairs))) == sorted(known)
-        assert excluded.sources.tolist() == sorted({src for src, _ in known})
         has = excluded.has(*np.array(everything).T)
         assert [pair for pair, inside in zip(everything, has) if inside] == sorted(known)
+    assert made(first).with_few(made(second)).has(*np.array([*other, (0, 99)]).T).tolist() == [True] * len(other) + [
+        False
+    ]
+
+
+@settings(deadline=None, max_examples=30)
+@given(first=PAIRS, second=PAIRS, seed=st.integers(0, 99))
+def test_lists_are_drawn_around_few_and_many_as_around_all(make_adjacency, first, second, seed):
+    adjacency = make_adjacency([list(range(10)) for _ in range(10)], bits=4)
+    nodes = np.arange(10)
+    for rule in (Rule(3), Rule(-1), Rule(4, replace=True)):
+        few, union = (
+            draw_lists(adjacency, nodes, rule, key=np.uint64(seed), exclude=exclude)
+            for exclude in (made(first).with_few(made(second)), made([*first, *second]))
+        )
+        assert few.indptr.tolist() == union.indptr.tolist()
+        assert few.neighbors.tolist() == union.neighbors.tolist()
+        drawn = zip(np.repeat(nodes, np.diff(few.indptr)).tolist(), few.neighbors.tolist())
+        assert not {*drawn} & {*first, *second}
 
 
 def test_ends_that_do_not_fit_are_refused():
