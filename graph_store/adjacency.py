@@ -272,6 +272,8 @@ class Adjacency:
         Stored entries; an undirected edge between two nodes is stored at both.
     weighted, timed, numbered : bool
         Whether each edge has a weight, a time, an edge id.
+    distinct : bool
+        Whether it is known that no list has a neighbour twice.
     """
 
     def __init__(
@@ -282,6 +284,7 @@ class Adjacency:
         timed: bool,
         threads: int | None,
         numbered: bool = False,
+        distinct: bool = False,
         check: BlockCheck | None = None,
     ) -> None:
         self.words = sections["words"]
@@ -292,7 +295,7 @@ class Adjacency:
         self._shard_starts = sections["shard_starts"]
         self.counts = sections["counts"]
         self.num_edges = int(sections["num_edges"][0])
-        self.weighted, self.timed, self.numbered = weighted, timed, numbered
+        self.weighted, self.timed, self.numbered, self.distinct = weighted, timed, numbered, distinct
         self._threads, self._check = threads, check
 
     @property
@@ -346,6 +349,13 @@ class Adjacency:
         if self._check is not None:
             self._check.words(found)
         return sums_of(self.words, found)
+
+    @cached_property
+    def weight_peaks(self) -> np.ndarray:
+        """The greatest of each 512 weights of a hub: see `sampling.weight_sums.peaks_of`; 1/128 byte an edge."""
+        from graph_store.sampling.weight_sums import hub_blocks_of, peaks_of
+
+        return peaks_of(self.words, hub_blocks_of(self.words, self._blocks), self.weight_sums)
 
     def check_blocks(self, nodes: np.ndarray | None = None, *, sweep: bool = False) -> None:
         """Compare the blocks of source nodes, int64[n], or of all, with their checksums, each once.

@@ -111,6 +111,8 @@ def _adjacency(
         weighted=entry.weighted,
         timed=entry.timed,
         numbered=entry.numbered,
+        # Parallel edges are those of different times, or kept by the type's rule.
+        distinct=not entry.timed and entry.rules.get("duplicates", "all") != "all",
         threads=threads,
         check=check,
     )

@@ -158,7 +158,7 @@ def walk(
         adjacency, table = chain[first % len(chain)], tables[first % len(chain)]
         span = (first, last)
         if rule.is_second_order:
-            kinds = method == "weighted", adjacency.timed, 1 / p, 1 / q
+            kinds = method == "weighted", adjacency.timed, adjacency.distinct, 1 / p, 1 / q
             node2vec_hops(adjacency.arrays, table, keys, paths, kinds, span, float(restart), start, stop)
         elif method == "weighted" or clocks.size:
             kind = method == "weighted", bool(strict), -1 if window is None else window

@@ -3,7 +3,11 @@
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from graph_store.adjacency import entry_of, locate, node_mark
+from graph_store.sampling.node2vec import copies_of
 from graph_store.sampling.walks import walk
 from tests.oracles import chi_square
 
@@ -42,7 +46,9 @@ def statistic(found, lists, p, q):
 
 
 def adjacency_of(make_adjacency, lists, *, weighted):
-    return make_adjacency([[(*entry, None) for entry in own] for own in lists], weighted=weighted, num_shards=1)
+    adjacency = make_adjacency([[(*entry, None) for entry in own] for own in lists], weighted=weighted)
+    adjacency.distinct = all(len({end for end, _ in own}) == len(own) for own in lists)
+    return adjacency
 
 
 def karate(*, weighted):
@@ -88,6 +94,29 @@ def test_an_edge_counts_as_near_where_the_node_before_has_it_and_not_the_other_w
     )
     ends = found[found[:, 1] == 1][:, 2]
     assert abs(chi_square(np.bincount(ends, minlength=4)[2:], ends.size * np.array([0.8, 0.2]))) < 4
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    degree=st.one_of(st.integers(0, 40), st.integers(41, 3000)),
+    spread=st.sampled_from([1.0, 3.0, 20.0]),
+    most=st.sampled_from([3, 1000, 1 << 40]),
+    seed=st.integers(0, 1 << 32),
+)
+def test_a_search_finds_what_numpy_finds_however_nodes_are_spread(make_adjacency, degree, spread, most, seed):
+    random = np.random.default_rng(seed)
+    known = np.sort((most * random.random(degree) ** spread).astype(np.int64))
+    bits = int(most).bit_length()
+    adjacency = make_adjacency([[*known.tolist()], [0]], bits=bits)
+    words, words32, directory, group_base = adjacency.arrays
+    entry = entry_of(0, directory, group_base)
+    _, bit, width, _ = locate(words, words32, entry, node_mark(0, entry, group_base))
+    targets = [0, most, *random.integers(0, most + 1, 30).tolist(), *random.permutation(known)[:30].tolist()]
+    for target in targets:
+        for num_nodes in (16.0, float(most), 1e15):
+            first, copies = copies_of(words, bit, width, degree, target, num_nodes)
+            assert first == np.searchsorted(known, target)
+            assert copies == np.count_nonzero(known == target)
 
 
 def test_parallel_edges_and_loops_count_each_by_itself(make_adjacency):

@@ -97,6 +97,20 @@ def test_the_same_walks_before_and_after_a_fold_at_any_number_of_threads(make_st
     assert graph_store.verify(path) == []
 
 
+def test_it_is_known_of_a_type_whether_a_neighbour_may_be_there_twice(make_store):
+    rows = [(1, 10, 1.0, None), (1, 10, 2.0, None), (2, 10, 1.0, None)]
+    timed = [(1, 10, None, 1), (1, 10, None, 2), (2, 10, None, 1)]
+    for given, options, distinct in (
+        (rows, {}, True),
+        (rows, {"duplicates": "sum"}, True),
+        (rows, {"duplicates": "all"}, False),
+        (timed, {}, False),
+    ):
+        with graph_store.open(make_store(given, reverse=True, **options)) as store:
+            assert [store.adjacency(name).distinct for name in (CLICKS, BACK)] == [distinct] * 2
+            assert (store.degree([1], CLICKS)[0] == 1) == distinct
+
+
 def test_times_go_up_along_a_walk(make_store):
     rows = many_rows(3000, timed=True, weighted=False)
     with graph_store.open(make_store(rows, reverse=True)) as store:
@@ -156,7 +170,7 @@ def test_a_damaged_block_on_the_way_is_an_error_and_whole_ones_are_walked_alike(
     rows = [(int(src), int(dst), 1.5, None) for src, dst in random.integers(0, 20_000, (200_000, 2))]
     path = make_store(rows, path=tmp_path / "large.store", edge_type=LINKS)
     ids = np.arange(500)
-    for options in ({}, {"method": "weighted"}, {"p": 0.5}):
+    for options in ({}, {"method": "weighted"}, {"p": 0.5}, {"q": 0.25, "restart": 0.3}):
         with graph_store.open(path) as store:
             adjacency = store.adjacency(LINKS)
             first = store.walk(ids, LINKS, length=4, walks=50, seed=1, threads=2, **options)

@@ -41,7 +41,7 @@ def pick(entries, places, key, number, method):
 
 
 def twin_walk(chain, start, key, *, length, method="uniform", restart=0.0, time=None, strict=False, window=None,
-              p=1.0, q=1.0):  # fmt: skip
+              p=1.0, q=1.0, distinct=False):  # fmt: skip
     """Walk through dicts of lists of (neighbour, weight, time)."""
     path, clock, before = [start], time, None
     for hop in range(length):
@@ -59,17 +59,20 @@ def twin_walk(chain, start, key, *, length, method="uniform", restart=0.0, time=
         if before is None or (p == 1 and q == 1):
             place = pick(entries, places, key, (hop << 32) + 1, method)
         else:
-            place = twin_second(entries, places, {entry[0] for entry in chain[0].get(before, [])}, before, key, hop,
-                                method, p, q)  # fmt: skip
+            known = {entry[0] for entry in chain[0].get(before, [])}
+            place = twin_second(entries, places, known, before, key, hop, method, p, q, distinct)
         path.append(-1 if place is None else entries[place][0])
         before = node
         clock = None if time is None or place is None else entries[place][2]
     return path
 
 
-def twin_second(entries, places, known, before, key, hop, method, p, q):
+def twin_second(entries, places, known, before, key, hop, method, p, q, distinct):
     """Reject as node2vec's kernel does; read the list whole in the end."""
-    highest, attempt = max(1, 1 / p, 1 / q), 0
+    limit, attempt = max(1, 1 / q), 0
+    apart = 1 / p > limit and method == "uniform" and not any(entry[2] is not None for entry in entries)
+    copies = 1 if distinct else sum(entry[0] == before for entry in entries)
+    highest = limit + (1 / p - limit) * copies / max(1, len(entries)) if apart else max(limit, 1 / p)
     while True:
         number = (hop << 32) + 1 + 2 * attempt
         if attempt >= max(16, len(entries)):
@@ -78,13 +81,19 @@ def twin_second(entries, places, known, before, key, hop, method, p, q):
                 factor = 1 / p if neighbor == before else 1.0 if neighbor in known else 1 / q
                 total += factor * (1.0 if method == "uniform" else drawable(weight))
                 sums.append(total)
-            return next(place for place, sum_ in enumerate(sums) if sum_ > fraction(key, number) * total)
+            return next((place for place, sum_ in enumerate(sums) if sum_ > fraction(key, number) * total), None)
+        score = highest * fraction(key, number + 1)
+        if entries and apart and score >= limit:
+            attempt += 1
+            back = [place for place, entry in enumerate(entries) if entry[0] == before]
+            if back:
+                return back[0]
+            continue
         place = pick(entries, places, key, number, method)
         if place is None:
             return None
         neighbor = entries[place][0]
-        factor = 1 / p if neighbor == before else 1.0 if neighbor in known else 1 / q
-        if highest * fraction(key, number + 1) < factor:
+        if score < (1 / p if neighbor == before else 1.0 if neighbor in known else 1 / q):
             return place
         attempt += 1
 
@@ -131,8 +140,10 @@ COMMON = {
 def check_walks(make_adjacency, graph, arguments, *, weighted, timed, times=None):
     lists, nodes, num_shards = graph
     adjacency = make_adjacency(lists, num_shards=num_shards, weighted=weighted, timed=timed)
+    adjacency.distinct = arguments.get("distinct", False)
     known = dict(zip(nodes, lists))
-    found = walk([adjacency], np.array(nodes), times=None if times is None else np.array(times), **arguments)
+    options = {name: value for name, value in arguments.items() if name != "distinct"}
+    found = walk([adjacency], np.array(nodes), times=None if times is None else np.array(times), **options)
     walks, seed = arguments.pop("walks"), arguments.pop("seed")
     arguments.pop("threads")
     assert found.shape == (len(nodes) * walks, arguments["length"] + 1)
@@ -182,12 +193,15 @@ def test_walks_in_time_are_those_of_the_twin(make_adjacency, graph, method, stri
     method=st.sampled_from(["uniform", "weighted"]),
     p=st.sampled_from([0.01, 0.5, 1.0, 4.0, 1000.0]),
     q=st.sampled_from([0.01, 0.5, 1.0, 4.0, 1000.0]),
+    distinct=st.booleans(),
     **COMMON,
 )
-def test_node2vec_walks_are_those_of_the_twin(make_adjacency, graph, method, p, q, **arguments):
+def test_node2vec_walks_are_those_of_the_twin(make_adjacency, graph, method, p, q, distinct, **arguments):
     timed = any(entries and entries[0][2] is not None for entries in graph[0])
     graph = without_hub(graph) if method == "weighted" else graph
-    arguments |= {"method": method, "p": p, "q": q}
+    if distinct and not timed:
+        graph = [list({entry[0]: entry for entry in own}.values()) for own in graph[0]], *graph[1:]
+    arguments |= {"method": method, "p": p, "q": q, "distinct": distinct and not timed}
     check_walks(make_adjacency, graph, arguments, weighted=method == "weighted", timed=timed)
 
 
