@@ -10,7 +10,7 @@ from graph_store.kernels import kernel, load_bits, prefetch
 from graph_store.packing import bit_length, bit_mask, unpack
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks
-from graph_store.sampling.picks import barred_picks, recent_picks, top_picks, uniform_picks
+from graph_store.sampling.picks import barred_picks, recent_picks, top_hub_picks, top_picks, uniform_picks
 from graph_store.sampling.rule import RECENT, TOP, UNIFORM, WEIGHTED
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import weighted_picks
@@ -99,8 +99,9 @@ def _bound_lists(words, spots, size, bounds, at, strict, window):
 
 
 @kernel
-def _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, picks, at):
+def _pick(words, floats, hubs, spots, i, rule, unit_key, barred, scratch, picks, at):
     """Pick places of a list by any rule but a plain one; `barred` are the targets of the node that are left out."""
+    sums, peaks = hubs
     fanout, replace, method, _, _ = rule
     targets, first, last = barred
     low, high, weight = spots[LOW, i], spots[HIGH, i], spots[WEIGHT, i]
@@ -109,6 +110,10 @@ def _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, picks,
         return barred_picks(bars, low, high, unit_key, fanout, replace, picks, at)
     if method == RECENT:
         return recent_picks(bars, low, high, fanout, picks, at)
+    if method == TOP and high - low > HUB_EDGES and fanout >= 0:
+        _, start, chunks = tree_of(sums, spots[FIRST, i], spots[DEGREE, i])
+        own = peaks[start // 2 : start // 2 + chunks]
+        return top_hub_picks(bars, floats, weight, own, low, high, fanout, picks, at)
     if method == TOP:
         return top_picks(bars, floats, weight, low, high, fanout, picks, at)
     if high - low > HUB_EDGES and fanout >= 0:
@@ -185,7 +190,7 @@ def gather_places(arrays, groups, nodes, indptr, out, columns, start, stop):
 
 
 @kernel
-def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, columns, start, stop):
+def draw_places(arrays, groups, hubs, asked, rule, key, excluded, indptr, out, columns, start, stop):
     """Draw from the lists `start … stop − 1` by a rule; returns the number of neighbours written.
 
     Works 64 nodes at a time: find the lists, prefetching; bound them in time and pick places, prefetching what lies
@@ -196,8 +201,8 @@ def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, c
     arrays : words, words32, directory, group_base
     groups : int64[g]
         See `Adjacency.group_positions`; empty where edge ids are not positions.
-    sums : heads, starts, sums
-        See `Adjacency.weight_sums`; not read but to draw by weight.
+    hubs : sums, peaks
+        See `Adjacency.weight_sums` and `Adjacency.weight_peaks`; not read where a rule does not look at weights.
     asked : nodes int64[n], units uint64[n], bounds int64[n]
         Units are empty where they are the nodes, bounds where there is no bound.
     rule : fanout, replace, method, strict, window
@@ -244,7 +249,7 @@ def draw_places(arrays, groups, sums, asked, rule, key, excluded, indptr, out, c
                 span = spots[HIGH, i] - spots[LOW, i]
                 picked = uniform_picks(unit_key, spots[LOW, i], span, fanout, replace, out, count)
             else:
-                picked = _pick(words, floats, sums, spots, i, rule, unit_key, barred, scratch, out, count)
+                picked = _pick(words, floats, hubs, spots, i, rule, unit_key, barred, scratch, out, count)
             _prefetch_places(words, words32, spots, i, wanted, out, count, count + picked)
             count += picked
             indptr[low + i + 1 - start] = count

@@ -16,7 +16,8 @@ from graph_store.sampling.rule import METHODS, Rule
 from graph_store.sampling.weight_sums import WeightSums
 
 COLUMNS = ("edge_ids", "weights", "times")
-NO_SUMS = WeightSums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
+_NO_SUMS = WeightSums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
+_NO_PEAKS = np.empty(0, np.float32)
 _MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
 
 
@@ -90,7 +91,8 @@ def draw_lists(
         bounds if bounds is not None and adjacency.timed else none,
     )
     groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else none
-    sums = adjacency.weight_sums if rule.method == "weighted" else NO_SUMS
+    sums = adjacency.weight_sums if rule.method in ("weighted", "top") else _NO_SUMS
+    peaks = adjacency.weight_peaks if rule.method == "top" else _NO_PEAKS
     excluded = (none,) * 6 if exclude is None else exclude.arrays
 
     def part(start: int, stop: int) -> list[np.ndarray]:
@@ -98,7 +100,7 @@ def draw_lists(
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
         found = _room_of(wanted, room)
         used = draw_places(
-            adjacency.arrays, groups, sums, asked, kernel_rule, key, excluded, indptr, out, found, start, stop
+            adjacency.arrays, groups, (sums, peaks), asked, kernel_rule, key, excluded, indptr, out, found, start, stop
         )
         return [indptr, *(column[:used] for column in (out, *found))]
 

@@ -167,16 +167,11 @@ def _sift(weights, places, at, size):
 
 
 @kernel
-def top_picks(bars, floats, weight, low, high, fanout, picks, at):
-    """Write the `fanout` places of the greatest weights, the heaviest first; in order where they are all there are.
-
-    Weights are `floats[weight + place]`; NaN is never picked. Returns how many.
-    """
-    limit = high - low if fanout < 0 else min(fanout, high - low)
-    if limit == 0:
-        return 0
-    weights, places = np.empty(limit, np.float32), picks[at : at + limit]
-    count, full = 0, False
+def _offer(bars, floats, weight, low, high, heap, state):
+    """Let places compete for those of a heap; `state` is how many it holds, and whether it is one yet."""
+    weights, places = heap
+    count, full = state
+    limit = weights.size
     for place in range(low, high):
         value = floats[weight + place]
         if np.isnan(value) or (full and value <= weights[0]) or is_barred(bars, place):
@@ -192,9 +187,67 @@ def top_picks(bars, floats, weight, low, high, fanout, picks, at):
         if value > weights[0]:
             weights[0], places[0] = value, place
             _sift(weights, places, 0, limit)
+    return count, full
+
+
+@kernel
+def _in_order(heap, state):
+    """Put a heap's places heaviest first, or leave them ascending where nothing was left out; returns how many."""
+    weights, places = heap
+    count, full = state
     if full:
-        for last in range(limit - 1, 0, -1):
+        for last in range(count - 1, 0, -1):
             weights[0], weights[last] = weights[last], weights[0]
             places[0], places[last] = places[last], places[0]
             _sift(weights, places, 0, last)
     return count
+
+
+@kernel
+def top_picks(bars, floats, weight, low, high, fanout, picks, at):
+    """Write the `fanout` places of the greatest weights, the heaviest first; in order where they are all there are.
+
+    Weights are `floats[weight + place]`; NaN is never picked. Returns how many.
+    """
+    limit = high - low if fanout < 0 else min(fanout, high - low)
+    if limit == 0:
+        return 0
+    heap = np.empty(limit, np.float32), picks[at : at + limit]
+    return _in_order(heap, _offer(bars, floats, weight, low, high, heap, (0, False)))
+
+
+@kernel
+def _least_of_greatest(peaks, limit):
+    """Return the limit-th greatest of some peaks; there are as many."""
+    weights, places = peaks[:limit].copy(), np.zeros(limit, np.int64)
+    for i in range(limit // 2, -1, -1):
+        _sift(weights, places, i, limit)
+    for i in range(limit, peaks.size):
+        if peaks[i] > weights[0]:
+            weights[0] = peaks[i]
+            _sift(weights, places, 0, limit)
+    return weights[0]
+
+
+@kernel
+def top_hub_picks(bars, floats, weight, peaks, low, high, fanout, picks, at):
+    """Do as `top_picks` on a hub whose places 512c … 512c + 511 have the greatest weight `peaks[c]`.
+
+    If each of k chunks has a place of a weight or more, a lighter one is none of the k heaviest; so few chunks are read
+    besides the peaks.
+    """
+    limit = min(fanout, high - low)
+    if limit == 0:
+        return 0
+    heap, state = (np.empty(limit, np.float32), picks[at : at + limit]), (0, False)
+    left, right = (low + HUB_EDGES - 1) // HUB_EDGES, high // HUB_EDGES
+    if left >= right:
+        return _in_order(heap, _offer(bars, floats, weight, low, high, heap, state))
+    least = np.float32(-np.inf)
+    if bars[4] == bars[5] and right - left >= limit:
+        least = _least_of_greatest(peaks[left:right], limit)
+    state = _offer(bars, floats, weight, low, left * HUB_EDGES, heap, state)
+    for chunk in range(left, right):
+        if peaks[chunk] >= least and (not state[1] or peaks[chunk] > heap[0][0]):
+            state = _offer(bars, floats, weight, chunk * HUB_EDGES, (chunk + 1) * HUB_EDGES, heap, state)
+    return _in_order(heap, _offer(bars, floats, weight, right * HUB_EDGES, high, heap, state))

@@ -125,6 +125,26 @@ def _sizes(words, words32, hub_blocks):
 
 
 @kernel
+def _fill_peaks(words, words32, hub_blocks, heads, starts, peaks):
+    floats = words32.view(np.float32)
+    for block in hub_blocks:
+        num_nodes = np.int64(words32[block * 2 + 4])
+        entry, marks = directory_entry(words[block], num_nodes, block), (block + HEADER_WORDS) * 2
+        for mark in range(marks, marks + num_nodes):
+            if not words32[mark] & HUB_MARK:
+                continue
+            degree, bit, bits, first = locate(words, words32, entry, mark)
+            weight = locate_extra(words, words32, entry, degree, bit, bits, first)[0]
+            start = starts[_slot_of(heads, -1 - first)] // 2
+            for low in range(0, degree, HUB_EDGES):
+                peak = np.float32(-np.inf)
+                for at in range(weight + low, weight + min(low + HUB_EDGES, degree)):
+                    if floats[at] > peak:
+                        peak = floats[at]
+                peaks[start + low // HUB_EDGES] = peak
+
+
+@kernel
 def _fill(words, words32, hub_blocks, heads, starts, sums):
     floats, start = words32.view(np.float32), 0
     for block in hub_blocks:
@@ -161,3 +181,13 @@ def sums_of(words: np.ndarray, hub_blocks: np.ndarray) -> WeightSums:
     table = WeightSums(np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.empty(size, np.float64))
     _fill(words, words32, hub_blocks, *table)
     return table
+
+
+def peaks_of(words: np.ndarray, hub_blocks: np.ndarray, table: WeightSums) -> np.ndarray:
+    """Return float32[t / 2], the greatest of each 512 weights of the hubs in some blocks, NaN aside.
+
+    Those of a hub begin at half of where its tree begins.
+    """
+    peaks = np.empty(table.sums.size // 2, np.float32)
+    _fill_peaks(words, words.view(np.uint32), hub_blocks, table.heads, table.starts, peaks)
+    return peaks

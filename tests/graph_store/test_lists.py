@@ -115,17 +115,24 @@ def test_lists_are_drawn_from_as_by_the_twin(
 
 @settings(max_examples=40, deadline=None)
 @given(
-    sizes=st.lists(st.sampled_from([0, 1, 511, 512, 513, 700, 1500]), min_size=1, max_size=20),
+    sizes=st.lists(st.sampled_from([0, 1, 511, 512, 513, 700, 1500, 3100]), min_size=1, max_size=20),
     method=st.sampled_from(RULES),
+    spread=st.sampled_from(["heavy tails", "few values", "rising", "absent"]),
     fanout=st.sampled_from([-1, 1, 10, 64, 65, 100, 600, 2000]),
     bounded=st.booleans(),
     excluded=st.sampled_from([set(), {3}, set(range(40)), set(range(100))]),
     seed=st.integers(0, 99),
 )
-def test_hubs_are_drawn_from_as_by_the_twin(make_adjacency, sizes, method, fanout, bounded, excluded, seed):
+def test_hubs_are_drawn_from_as_by_the_twin(make_adjacency, sizes, method, spread, fanout, bounded, excluded, seed):
     random, lists, edge = np.random.default_rng(seed), [], 0
     for size in sizes:
-        weights = random.pareto(0.8, size).astype(np.float32).tolist()
+        weights = {
+            "heavy tails": random.pareto(0.8, size),
+            "few values": random.integers(-1, 3, size),
+            "rising": np.arange(size),
+            "absent": np.where(random.random(size) < 0.5, np.nan, 1.0),
+        }[spread]
+        weights = weights.astype(np.float32).tolist()
         times, neighbors = np.sort(random.integers(0, 500, size)).tolist(), random.integers(0, 101, size).tolist()
         rows = sorted(zip(times, neighbors), key=lambda row: row)
         lists.append([(row[1], weight, row[0], edge + i) for i, (row, weight) in enumerate(zip(rows, weights))])
