@@ -12,8 +12,11 @@ from graph_store.blocks import (
     encode,
     fill_arena,
 )
+from graph_store.draws import key_of
 from graph_store.errors import GraphStoreError
+from graph_store.sampling.lists import draw_lists
 from graph_store.sampling.neighbors import sample_neighbors
+from graph_store.sampling.rule import Rule
 
 FIRST_WORD = 3 << 31  # 48 GiB of words lie before the lists
 FIRST_EDGE = 5 << 31
@@ -96,6 +99,23 @@ def test_samples_come_from_behind_two_to_the_31_words(adjacency):
         own = drawn[indptr[number] : indptr[number + 1]].tolist()
         assert len(own) == min(3, len(part))
         assert set(own) <= set(part)
+
+
+@pytest.mark.parametrize(("fanout", "replace"), [(3, False), (3, True), (-1, False)])
+def test_sampled_edges_have_positions_above_two_to_the_31(adjacency, fanout, replace):
+    found, lists = adjacency
+    for shard in range(NUM_SHARDS):
+        nodes = nodes_of(shard, range(40))
+        units = (nodes * 7 + 1).astype(np.uint64)
+        drawn = draw_lists(found, nodes, Rule(fanout, replace), key=key_of(1, 0, 1), units=units, columns=["edge_ids"])
+        assert drawn.edge_ids.min() > 2**31
+        sources, targets = found.edges_at(drawn.edge_ids)
+        assert np.array_equal(sources, np.repeat(nodes, np.diff(drawn.indptr)))
+        assert np.array_equal(targets, drawn.neighbors)
+        for number, part in enumerate(lists):
+            own = drawn.neighbors[drawn.indptr[number] : drawn.indptr[number + 1]].tolist()
+            assert set(own) <= set(part)
+            assert len(own) == (len(part) if fanout < 0 else 3 * bool(part) if replace else min(3, len(part)))
 
 
 def test_lists_that_no_directory_entry_can_point_to_are_refused():
