@@ -33,7 +33,7 @@ from graph_store.sampling.weights import draw_one
 # A walker's list is read whole once it was refused so often and as often as the list is long.
 _LEAST_TRIES = 16
 # Walkers that go together: of few that are left after some tries the memory is not kept busy.
-_TOGETHER = 256
+_TOGETHER = 128
 
 
 @kernel
