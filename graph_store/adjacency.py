@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from graph_store.blocks import (
 )
 from graph_store.kernels import inlined, int64_array, kernel, prefetch, run_ranges
 from graph_store.packing import bit_mask, unpack, words_of
+
+if TYPE_CHECKING:
+    from graph_store.sampling.weight_sums import WeightSums
 
 LOOK_AHEAD = 64
 
@@ -333,7 +337,7 @@ class Adjacency:
         return self._check is None or self._check.complete
 
     @cached_property
-    def weight_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def weight_sums(self) -> "WeightSums":
         """Sums of each 512 weights of a hub, and of those: see `sampling.weight_sums.WeightSums`.
 
         They are made when they are first asked for, by reading the weights of all hubs once: 1/32 byte an edge.
