@@ -170,6 +170,11 @@ class NegativeSampler:
             tries=tries,
         )
 
+    @property
+    def in_batch(self) -> bool:
+        """Whether each call has candidates of its own."""
+        return self._candidates is None
+
     def sample(
         self,
         sources: np.ndarray,
