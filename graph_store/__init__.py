@@ -25,6 +25,8 @@ from graph_store.repair import RepairReport, repair
 from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.induced import ego_graph, induced_subgraph
+from graph_store.sampling.leakage import Leak, check_leakage
+from graph_store.sampling.links import LinkBatch, LinkSampler
 from graph_store.sampling.negatives import NegativeIds, Negatives, NegativeSampler, sample_negatives
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.sampler import Sampler
@@ -60,6 +62,9 @@ __all__ = [
     "HeldOutNegatives",
     "Hop",
     "IngestReport",
+    "Leak",
+    "LinkBatch",
+    "LinkSampler",
     "NegativeIds",
     "NegativeSampler",
     "Negatives",
@@ -81,6 +86,7 @@ __all__ = [
     "UnknownVersion",
     "UpdateReport",
     "changes",
+    "check_leakage",
     "ego_graph",
     "export",
     "from_networkx",

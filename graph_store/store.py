@@ -28,10 +28,12 @@ from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.ragged import starts_of, take_spans
 from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.links import LinkSampler
 from graph_store.sampling.negatives import ALPHA, NegativeIds, NegativeSampler
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.plan import chain
 from graph_store.sampling.sampler import Sampler
+from graph_store.sampling.splits import Split, split_edges
 from graph_store.sampling.subgraph import Subgraph
 from graph_store.view import View, view_at
 from graph_store.writer_lock import Lease
@@ -39,8 +41,6 @@ from graph_store.writer_lock import Lease
 if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse
-
-    from graph_store.sampling.splits import Split
     from graph_store.sampling.walk_ids import VisitedIds, Walks
 
 
@@ -329,6 +329,12 @@ class GraphStore:
         """Return a sampler by nodes over any edge types, with its own workspace: see `NeighborSampler`."""
         return NeighborSampler(self, fanouts, **options)
 
+    def link_sampler(
+        self, edge_type: str, fanouts: Sequence[int] | Mapping[str, Sequence[int]], **options: Any
+    ) -> LinkSampler:
+        """Return a maker of link batches by nodes, with its own workspace: see `LinkSampler`."""
+        return LinkSampler(self, edge_type, fanouts, **options)
+
     def sample(
         self,
         ids: Any,
@@ -545,10 +551,8 @@ class GraphStore:
         cuts: Sequence[int] | None = None,
         latest: bool | None = None,
         seed: int = 0,
-    ) -> "Split":
+    ) -> Split:
         """Share the edges of a type out to training, validation and test: see `graph_store.split_edges`."""
-        from graph_store.sampling.splits import split_edges
-
         name = self._edge_type(edge_type).name
         return split_edges(self, name, by=by, valid=valid, test=test, cuts=cuts, latest=latest, seed=seed)
 
