@@ -41,6 +41,7 @@ from graph_store.writer_lock import Lease
 if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse
+
     from graph_store.sampling.walk_ids import VisitedIds, Walks
 
 
