@@ -3,11 +3,11 @@
 import numpy as np
 
 from graph_store.adjacency import LOOK_AHEAD, locate, locate_extra
-from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
+from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, FLAG_WEIGHTS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
 from graph_store.draws import mixed
 from graph_store.edge_positions import first_position
 from graph_store.kernels import kernel, load_bits, prefetch
-from graph_store.packing import bit_length, bit_mask, unpack
+from graph_store.packing import bit_length, bit_mask, unpack, words_of
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks
 from graph_store.sampling.picks import barred_picks, recent_picks, top_hub_picks, top_picks, uniform_picks
@@ -18,7 +18,7 @@ from graph_store.sampling.weighted_picks import weighted_picks
 # What is known of each of the lists at hand, by row.
 DEGREE, BIT, BITS, FIRST, ENTRY, MARK, SLOT, LOW, HIGH = range(9)
 WEIGHT, TIME_BIT, TIME_BITS, TIME_BASE, ID_BIT, ID_BITS, ID_BASE, _ROWS = range(9, 17)
-_EARLIEST = np.int64(np.iinfo(np.int64).min)
+_EARLIEST, _LATEST = np.int64(np.iinfo(np.int64).min), np.int64(np.iinfo(np.int64).max)
 
 
 @kernel
@@ -54,48 +54,72 @@ def _find_lists(arrays, nodes, low, size, spots):
 def _find_columns(arrays, size, spots):
     words, words32, _, _ = arrays
     for i in range(size):
+        # Behind neighbours and weights is the first time, which is looked at next.
+        block, first, bits = spots[ENTRY, i] >> BLOCK_SHIFT, spots[FIRST, i], spots[BITS, i]
+        stored, begin = spots[DEGREE, i], spots[BIT, i]
+        if first >= 0:
+            stored, begin = np.int64(words32[block * 2 + 5]), begin - first * bits
+        section = (begin >> 6) + words_of(stored, bits) + 1
+        prefetch(
+            words, section + (stored + 1) // 2 * np.int64((words[block] >> np.uint64(40)) & np.uint64(FLAG_WEIGHTS))
+        )
+    for i in range(size):
         if spots[DEGREE, i]:
             weight, time_bit, time_bits, base, id_bit, id_bits, id_base = locate_extra(
                 words, words32, spots[ENTRY, i], spots[DEGREE, i], spots[BIT, i], spots[BITS, i], spots[FIRST, i]
             )
-            spots[WEIGHT, i], spots[TIME_BIT, i], spots[TIME_BITS, i], spots[TIME_BASE, i] = (
-                weight,
-                time_bit,
-                time_bits,
-                base,
-            )
+            spots[WEIGHT, i], spots[TIME_BIT, i], spots[TIME_BITS, i] = weight, time_bit, time_bits
+            spots[TIME_BASE, i] = base
             spots[ID_BIT, i], spots[ID_BITS, i], spots[ID_BASE, i] = id_bit, id_bits, id_base
             prefetch(words32, weight)
-            prefetch(words, time_bit >> 6)
 
 
 @kernel
-def _first_from(words, spots, i, high, time):
-    """Return the first place below `high` whose time is not before the given one."""
-    bit, bits, mask = spots[TIME_BIT, i], spots[TIME_BITS, i], bit_mask(spots[TIME_BITS, i])
-    base, low = spots[TIME_BASE, i], np.int64(0)
-    while low < high:
-        middle = (low + high) >> 1
-        if base + np.int64(unpack(words, bit + middle * bits, mask)) < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _first_from(words, spots, size, ends, limits, found):
+    """Find in each list the first place below its end whose time is not before its limit.
+
+    All lists are searched at once, a step each in turn, so that they wait for memory together.
+    """
+    at_work, starts, stops = np.empty(LOOK_AHEAD, np.int64), np.zeros(LOOK_AHEAD, np.int64), ends[:size].copy()
+    count = 0
+    for i in range(size):
+        if stops[i]:
+            at_work[count] = i
+            count += 1
+            prefetch(words, (spots[TIME_BIT, i] + (stops[i] >> 1) * spots[TIME_BITS, i]) >> 6)
+    while count:
+        left = 0
+        for k in range(count):
+            i = at_work[k]
+            bit, bits, low, high = spots[TIME_BIT, i], spots[TIME_BITS, i], starts[i], stops[i]
+            middle = (low + high) >> 1
+            time = spots[TIME_BASE, i] + np.int64(unpack(words, bit + middle * bits, bit_mask(bits)))
+            before = time < limits[i]
+            low = middle + 1 if before else low
+            high = high if before else middle
+            starts[i], stops[i] = low, high
+            prefetch(words, (bit + ((low + high) >> 1) * bits) >> 6)
+            at_work[left] = i
+            left += np.int64(low < high)
+        count = left
+    found[:size] = starts[:size]
 
 
 @kernel
 def _bound_lists(words, spots, size, bounds, at, strict, window):
     """Keep of lists that are ordered by time the places that their bounds leave."""
+    limits = np.empty(LOOK_AHEAD, np.int64)
     for i in range(size):
-        if spots[DEGREE, i]:
-            bound = bounds[at + i]
-            # Times are whole, so up to a time is before the next one.
-            if strict:
-                spots[HIGH, i] = _first_from(words, spots, i, spots[DEGREE, i], bound)
-            elif bound < np.iinfo(np.int64).max:
-                spots[HIGH, i] = _first_from(words, spots, i, spots[DEGREE, i], bound + 1)
-            if window >= 0 and bound >= _EARLIEST + window:
-                spots[LOW, i] = _first_from(words, spots, i, spots[HIGH, i], bound - window)
+        # Times are whole, so up to a time is before the next one; up to the last there is all.
+        limits[i] = bounds[at + i] + np.int64(not strict and bounds[at + i] < _LATEST)
+    _first_from(words, spots, size, spots[DEGREE], limits, spots[HIGH])
+    for i in range(size):
+        if not strict and bounds[at + i] == _LATEST:
+            spots[HIGH, i] = spots[DEGREE, i]
+    if window >= 0:
+        for i in range(size):
+            limits[i] = max(bounds[at + i], _EARLIEST + window) - window
+        _first_from(words, spots, size, spots[HIGH], limits, spots[LOW])
 
 
 @kernel
