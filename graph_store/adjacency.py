@@ -49,6 +49,15 @@ def node_mark(node: int, entry: int, group_base: np.ndarray) -> np.int64:
     return ((entry >> BLOCK_SHIFT) + HEADER_WORDS) * 2 + inside
 
 
+@inlined
+def _hubs_among(words32, low, high):
+    """Count the hubs among some marks; places that are known to be positive are read without a look at their sign."""
+    count = np.uint32(0)
+    for i in range(np.uint64(low), np.uint64(high)):
+        count += words32[i] >> np.uint32(31)
+    return np.int64(count)
+
+
 @kernel
 def locate(words, words32, entry, mark):
     """Find a list: (degree, bit of its first neighbour, bits a neighbour, edge within the block or -1 at a hub)."""
@@ -56,14 +65,11 @@ def locate(words, words32, entry, mark):
     low, high = words32[mark], words32[mark + 1]
     heads = block + HEADER_WORDS + ((entry >> MARKS_SHIFT) & 0x3FF)
     if low & HUB_MARK:
-        head = heads
-        for i in range((block + HEADER_WORDS) * 2, mark):
-            head += 4 * np.int64(words32[i] >> np.uint32(31))
+        head = heads + 4 * _hubs_among(words32, (block + HEADER_WORDS) * 2, mark)
         return np.int64(words[head]), (block + np.int64(words[head + 1])) << 6, bits, -1 - head
     if (entry >> HUB_SHIFT) & 1:  # a block with hubs: count its heads
-        num_nodes = np.int64(words32[block * 2 + 4])
-        for i in range((block + HEADER_WORDS) * 2, (block + HEADER_WORDS) * 2 + num_nodes):
-            heads += 4 * np.int64(words32[i] >> np.uint32(31))
+        marks, num_nodes = (block + HEADER_WORDS) * 2, np.int64(words32[block * 2 + 4])
+        heads += 4 * _hubs_among(words32, marks, marks + num_nodes)
     start = np.int64(low)
     return np.int64(high & DEGREE_MASK) - start, (heads << 6) + start * bits, bits, start
 
