@@ -40,6 +40,9 @@ from graph_store.writer import GraphWriter
 if TYPE_CHECKING:
     from graph_store.interop import from_networkx, from_scipy, to_networkx, to_scipy
     from graph_store.parquet_export import export
+    from graph_store.sampling.pinsage import Visited, visited_neighbors
+    from graph_store.sampling.walk_ids import VisitedIds, Walks
+    from graph_store.sampling.walks import walk
 
 __all__ = [
     "Adjacency",
@@ -85,6 +88,9 @@ __all__ = [
     "UnknownNodeType",
     "UnknownVersion",
     "UpdateReport",
+    "Visited",
+    "VisitedIds",
+    "Walks",
     "changes",
     "check_leakage",
     "ego_graph",
@@ -102,12 +108,15 @@ __all__ = [
     "to_networkx",
     "to_scipy",
     "verify",
+    "visited_neighbors",
+    "walk",
 ]
 
-# What needs pyarrow's readers and writers is loaded when it is first asked for: a query opens a store without them.
-_LATE = {"export": "parquet_export"} | dict.fromkeys(
-    ("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop"
-)
+# What needs pyarrow's readers and writers, and walks, are loaded when first asked for: a query opens a store without them.
+_LATE = {"export": "parquet_export", "walk": "sampling.walks"}
+_LATE |= dict.fromkeys(("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop")
+_LATE |= dict.fromkeys(("Visited", "visited_neighbors"), "sampling.pinsage")
+_LATE |= dict.fromkeys(("VisitedIds", "Walks"), "sampling.walk_ids")
 
 
 def __getattr__(name: str) -> Any:
