@@ -112,7 +112,7 @@ __all__ = [
     "walk",
 ]
 
-# What needs pyarrow's readers and writers, and walks, are loaded when first asked for: a query opens a store without them.
+# What a query can do without is loaded when it is first asked for: pyarrow's readers and writers, walks.
 _LATE = {"export": "parquet_export", "walk": "sampling.walks"}
 _LATE |= dict.fromkeys(("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop")
 _LATE |= dict.fromkeys(("Visited", "visited_neighbors"), "sampling.pinsage")
