@@ -77,6 +77,7 @@ class Exclusions:
         self._sources, self._indptr = src[starts], np.append(starts, src.size)
         # What else is excluded, of the sources that are not among these.
         self._others: Exclusions | None = None
+        self._few: Exclusions | None = None  # what was added to the others
 
     @property
     def _own(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -115,8 +116,9 @@ class Exclusions:
     @cached_property
     def reversed(self) -> "Exclusions":
         """The pairs the other way."""
-        own = Exclusions(self._targets, np.repeat(self._sources, np.diff(self._indptr)))
-        return own if self._others is None else self._others.reversed.with_few(own)
+        if self._others is not None and self._few is not None:
+            return self._others.reversed.with_few(self._few.reversed)
+        return Exclusions(*self.pairs[::-1])
 
     def union(self, other: "Exclusions") -> "Exclusions":
         """Return the pairs of both."""
@@ -133,7 +135,7 @@ class Exclusions:
         known = take_spans(self._targets, firsts, starts_of(sizes))
         src, dst = other.pairs
         both = Exclusions(np.concatenate([src, np.repeat(other._sources[there], sizes)]), np.concatenate([dst, known]))
-        both._others = self
+        both._others, both._few = self, other
         return both
 
     def has(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
