@@ -1,5 +1,8 @@
 """Induced subgraphs and ego graphs, against networkx and against all edges of the store."""
 
+import re
+from pathlib import Path
+
 import networkx
 import numpy as np
 import pytest
@@ -111,3 +114,17 @@ def test_what_is_not_there_is_named(shop):
         ego_graph(shop, user, node_type="user", edge_types=[FOLLOWS], direction="in")
     with pytest.raises(BadInput, match="columns may be"):
         ego_graph(shop, user, node_type="user", columns=["age"])
+
+
+def test_the_page_on_sampling_says_what_happens(make_store, tmp_path, monkeypatch, capsys):
+    rows = [(1, 10, None, None), (1, 11, None, None), (2, 10, None, None), (3, 12, None, None)]
+    make_store(rows, path=tmp_path / "clicks.store", reverse=True)
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "sampling.md", "exec"), {})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("user:clicks:item [1 1 3] [10 11 12] [")
+    assert said[2].endswith("[0 1]")
+    assert said[3:5] == ["[1 1 2] [10 11 10]", "[1 2] [1, 0, 1]"]
+    assert len(said) == 8
