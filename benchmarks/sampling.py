@@ -219,7 +219,7 @@ class Bench:
     def temporal(self) -> None:
         """Neighbours that are not later than their seed; an edge is as old as its target."""
         for threads in (1, 2):
-            samplers = self.samplers(threads, time=True)
+            samplers = self.samplers(threads, temporal=True)
             request = {"do": "temporal", "fanouts": self.options.fanouts}
             self._against("temporal", "pyg", "torch-sparse", samplers, True, **request)
 

@@ -119,7 +119,7 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
     degree, low, high = span
     _, _, chunks = tree
     tops, pieces = np.empty(MOST_PIECES, np.int64), np.empty(MOST_PIECES)
-    keys, values, used = np.full(64, _FREE), np.empty(64), 0
+    keys, values, used = np.full(64, _FREE), np.empty(64), np.int64(0)
     num_pieces = cut(tree, degree, low, high, tops)
     total = weights_of_pieces(floats, weight, tree, degree, low, high, tops, pieces, num_pieces)
     for i in range(0 if replace else count):
@@ -163,7 +163,7 @@ def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, r
     and once that is in vain by the sums. Places are in the order drawn; ascending where they are fewer than the fanout.
     """
     sums, start, _ = tree
-    span, count, number = (degree, low, high), 0, 0
+    span, count, number = (degree, low, high), np.int64(0), np.int64(0)
     if fanout <= MOST_TRIED:
         count, number = tried_picks(bars, floats, weight, low, high, sums[start], unit_key, fanout, replace, picks, at)
         if count == fanout:

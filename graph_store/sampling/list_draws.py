@@ -11,7 +11,7 @@ from graph_store.packing import bit_length, bit_mask, unpack, words_of
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks
 from graph_store.sampling.picks import barred_picks, recent_picks, top_hub_picks, top_picks, uniform_picks
-from graph_store.sampling.rule import RECENT, TOP, UNIFORM, WEIGHTED
+from graph_store.sampling.rule import TOP, UNIFORM
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import weighted_picks
 
@@ -123,30 +123,37 @@ def _bound_lists(words, spots, size, bounds, at, strict, window):
 
 
 @kernel
-def _pick(words, floats, hubs, spots, i, rule, unit_key, barred, scratch, picks, at):
-    """Pick places of a list by any rule but a plain one; `barred` are the targets of the node that are left out."""
+def _pick_by_weight(words, floats, hubs, spots, i, rule, unit_key, bars, scratch, picks, at):
+    """Pick places of a list by weight, or the heaviest."""
     sums, peaks = hubs
     fanout, replace, method, _, _ = rule
-    targets, first, last = barred
-    low, high, weight = spots[LOW, i], spots[HIGH, i], spots[WEIGHT, i]
-    bars = words, spots[BIT, i], spots[BITS, i], targets, first, last
-    if method == UNIFORM:
-        return barred_picks(bars, low, high, unit_key, fanout, replace, picks, at)
-    if method == RECENT:
-        return recent_picks(bars, low, high, fanout, picks, at)
+    low, high, weight, degree = spots[LOW, i], spots[HIGH, i], spots[WEIGHT, i], spots[DEGREE, i]
     if method == TOP and high - low > HUB_EDGES and fanout >= 0:
-        _, start, chunks = tree_of(sums, spots[FIRST, i], spots[DEGREE, i])
+        _, start, chunks = tree_of(sums, spots[FIRST, i], degree)
         own = peaks[start // 2 : start // 2 + chunks]
         return top_hub_picks(bars, floats, weight, own, low, high, fanout, picks, at)
     if method == TOP:
         return top_picks(bars, floats, weight, low, high, fanout, picks, at)
     if high - low > HUB_EDGES and fanout >= 0:
-        degree = spots[DEGREE, i]
         tree = tree_of(sums, spots[FIRST, i], degree)
         return hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, replace, picks, at)
     if high - low > HUB_EDGES:
         scratch = np.empty(high - low), np.empty(high - low)
     return weighted_picks(bars, floats, weight, low, high, unit_key, fanout, replace, scratch, picks, at)
+
+
+@kernel
+def _barred(excluded, node):
+    """Return whether the targets of a node are among the few, and where they begin and end there or among the many."""
+    few, few_ends, _, many, many_ends, _ = excluded
+    if few.size:
+        first, last = excluded_span(few, few_ends, node)
+        if first < last:
+            return True, first, last
+    if many.size:
+        first, last = excluded_span(many, many_ends, node)
+        return False, first, last
+    return False, np.int64(0), np.int64(0)
 
 
 @kernel
@@ -214,8 +221,31 @@ def gather_places(arrays, groups, nodes, indptr, out, columns, start, stop):
 
 
 @kernel
-def draw_places(arrays, groups, hubs, asked, rule, key, excluded, indptr, out, columns, start, stop):
-    """Draw from the lists `start … stop − 1` by a rule; returns the number of neighbours written.
+def _prepare(arrays, asked, low, size, spots, by_column, rule):
+    """Find 64 lists at most, from node `low` on, and bound them in time."""
+    nodes, _, bounds = asked
+    _find_lists(arrays, nodes, low, size, spots)
+    if by_column:
+        _find_columns(arrays, size, spots)
+    if bounds.size:
+        _bound_lists(arrays[0], spots, size, bounds, low, rule[3], rule[4])
+
+
+@kernel
+def _gather_lists(arrays, groups, spots, size, ends, at, begin, out, columns):
+    """Gather what was picked of lists; `ends[at + i]` is where the picks of list i end in `out`."""
+    words, words32, _, _ = arrays
+    for i in range(size):
+        end, position = ends[at + i], np.int64(-1)
+        if groups.size and end > begin:
+            position = first_position(words, words32, groups, spots[SLOT, i], spots[ENTRY, i], spots[MARK, i])
+        _gather(words, words32.view(np.float32), spots, i, out, columns, begin, end, position)
+        begin = end
+
+
+@kernel
+def draw_places(arrays, groups, asked, rule, key, excluded, indptr, out, columns, start, stop):
+    """Draw from the lists `start … stop − 1`, uniformly or the latest; returns the number of neighbours written.
 
     Works 64 nodes at a time: find the lists, prefetching; bound them in time and pick places, prefetching what lies
     there; gather.
@@ -225,8 +255,6 @@ def draw_places(arrays, groups, hubs, asked, rule, key, excluded, indptr, out, c
     arrays : words, words32, directory, group_base
     groups : int64[g]
         See `Adjacency.group_positions`; empty where edge ids are not positions.
-    hubs : sums, peaks
-        See `Adjacency.weight_sums` and `Adjacency.weight_peaks`; not read where a rule does not look at weights.
     asked : nodes int64[n], units uint64[n], bounds int64[n]
         Units are empty where they are the nodes, bounds where there is no bound.
     rule : fanout, replace, method, strict, window
@@ -242,45 +270,69 @@ def draw_places(arrays, groups, hubs, asked, rule, key, excluded, indptr, out, c
     """
     words, words32, _, _ = arrays
     nodes, units, bounds = asked
-    fanout, replace, method, strict, window = rule
-    few, few_ends, few_targets, sources, ends, targets = excluded
-    floats = words32.view(np.float32)
+    fanout, replace, method, _, _ = rule
+    _, _, few, _, _, many = excluded
     weights, times, edge_ids = columns
     wanted = weights.size > 0, times.size > 0, edge_ids.size > 0 and groups.size == 0
-    by_column = method in (WEIGHTED, TOP) or bounds.size > 0 or wanted[0] or wanted[1] or wanted[2]
+    by_column = bounds.size > 0 or wanted[0] or wanted[1] or wanted[2]
     spots = np.zeros((_ROWS, LOOK_AHEAD), np.int64)
-    scratch = np.empty(HUB_EDGES), np.empty(HUB_EDGES)
-    count = 0
+    # As int64 from the beginning: of a literal 0 what is called here would be compiled once more.
+    count = np.int64(0)
     indptr[0] = 0
     for low in range(start, stop, LOOK_AHEAD):
         size = min(LOOK_AHEAD, stop - low)
-        _find_lists(arrays, nodes, low, size, spots)
-        if by_column:
-            _find_columns(arrays, size, spots)
-        if bounds.size:
-            _bound_lists(words, spots, size, bounds, low, strict, window)
+        _prepare(arrays, asked, low, size, spots, by_column, rule)
         begin = count
         for i in range(size):
             unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
-            barred = few_targets, np.int64(0), np.int64(0)
-            if few.size:
-                first, last = excluded_span(few, few_ends, nodes[low + i])
-                barred = few_targets, first, last
-            if sources.size and barred[1] == barred[2]:
-                first, last = excluded_span(sources, ends, nodes[low + i])
-                barred = targets, first, last
-            if method == UNIFORM and barred[1] == barred[2]:
-                span = spots[HIGH, i] - spots[LOW, i]
-                picked = uniform_picks(unit_key, spots[LOW, i], span, fanout, replace, out, count)
+            in_few, first, last = _barred(excluded, nodes[low + i])
+            from_, to, bit, bits = spots[LOW, i], spots[HIGH, i], spots[BIT, i], spots[BITS, i]
+            if method == UNIFORM and first == last:
+                picked = uniform_picks(unit_key, from_, to - from_, fanout, replace, out, count)
             else:
-                picked = _pick(words, floats, hubs, spots, i, rule, unit_key, barred, scratch, out, count)
+                bars = words, bit, bits, few if in_few else many, first, last
+                if method == UNIFORM:
+                    picked = barred_picks(bars, from_, to, unit_key, fanout, replace, out, count)
+                else:
+                    picked = recent_picks(bars, from_, to, fanout, out, count)
             _prefetch_places(words, words32, spots, i, wanted, out, count, count + picked)
             count += picked
             indptr[low + i + 1 - start] = count
+        _gather_lists(arrays, groups, spots, size, indptr, low + 1 - start, begin, out, columns)
+    return count
+
+
+@kernel
+def draw_places_by_weight(arrays, groups, hubs, asked, rule, key, excluded, indptr, out, columns, start, stop):
+    """Do as `draw_places` by weight, or with the heaviest; `hubs` are their weights' sums and peaks.
+
+    See `Adjacency.weight_sums` and `Adjacency.weight_peaks`; the peaks are empty where a rule does not look at them.
+    It is a kernel of its own since it takes longest to compile.
+    """
+    words, words32, _, _ = arrays
+    nodes, units, _ = asked
+    _, _, few, _, _, many = excluded
+    weights, times, edge_ids = columns
+    floats = words32.view(np.float32)
+    wanted = weights.size > 0, times.size > 0, edge_ids.size > 0 and groups.size == 0
+    spots = np.zeros((_ROWS, LOOK_AHEAD), np.int64)
+    scratch = np.empty(HUB_EDGES), np.empty(HUB_EDGES)
+    no_bars = words, np.int64(0), np.int64(1), few, np.int64(0), np.int64(0)
+    count = np.int64(0)
+    indptr[0] = 0
+    for low in range(start, stop, LOOK_AHEAD):
+        size = min(LOOK_AHEAD, stop - low)
+        _prepare(arrays, asked, low, size, spots, True, rule)
+        begin = count
         for i in range(size):
-            end, position = indptr[low + i + 1 - start], np.int64(-1)
-            if groups.size and end > begin:
-                position = first_position(words, words32, groups, spots[SLOT, i], spots[ENTRY, i], spots[MARK, i])
-            _gather(words, floats, spots, i, out, columns, begin, end, position)
-            begin = end
+            unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
+            in_few, first, last = _barred(excluded, nodes[low + i])
+            bars = no_bars
+            if first < last:
+                bars = words, spots[BIT, i], spots[BITS, i], few if in_few else many, first, last
+            picked = _pick_by_weight(words, floats, hubs, spots, i, rule, unit_key, bars, scratch, out, count)
+            _prefetch_places(words, words32, spots, i, wanted, out, count, count + picked)
+            count += picked
+            indptr[low + i + 1 - start] = count
+        _gather_lists(arrays, groups, spots, size, indptr, low + 1 - start, begin, out, columns)
     return count

@@ -10,13 +10,11 @@ from graph_store.blocks import HUB_EDGES
 from graph_store.errors import BadInput
 from graph_store.kernels import run_ranges
 from graph_store.sampling.exclusions import Exclusions
-from graph_store.sampling.list_draws import draw_places, gather_places
+from graph_store.sampling.list_draws import draw_places, draw_places_by_weight, gather_places
 from graph_store.sampling.neighbors import sample_lists
 from graph_store.sampling.rule import METHODS, Rule
-from graph_store.sampling.weight_sums import WeightSums
 
 COLUMNS = ("edge_ids", "weights", "times")
-_NO_SUMS = WeightSums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 _NO_PEAKS = np.empty(0, np.float32)
 _MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
 
@@ -91,17 +89,19 @@ def draw_lists(
         bounds if bounds is not None and adjacency.timed else none,
     )
     groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else none
-    sums = adjacency.weight_sums if rule.method in ("weighted", "top") else _NO_SUMS
-    peaks = adjacency.weight_peaks if rule.method == "top" else _NO_PEAKS
+    by_weight = rule.method in ("weighted", "top")
+    hubs = adjacency.weight_sums if by_weight else None, adjacency.weight_peaks if rule.method == "top" else _NO_PEAKS
     excluded = (none,) * 6 if exclude is None else exclude.arrays
 
     def part(start: int, stop: int) -> list[np.ndarray]:
         room = _room(adjacency, nodes[start:stop], fanout, replace=rule.replace)
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
         found = _room_of(wanted, room)
-        used = draw_places(
-            adjacency.arrays, groups, (sums, peaks), asked, kernel_rule, key, excluded, indptr, out, found, start, stop
-        )
+        how = asked, kernel_rule, key, excluded, indptr, out, found, start, stop
+        if by_weight:
+            used = draw_places_by_weight(adjacency.arrays, groups, hubs, *how)
+        else:
+            used = draw_places(adjacency.arrays, groups, *how)
         return [indptr, *(column[:used] for column in (out, *found))]
 
     return _drawn(_joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)), wanted)

@@ -3,7 +3,16 @@
 import numpy as np
 
 from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
-from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
+from graph_store.blocks import (
+    BLOCK_SHIFT,
+    DELTA_MASK,
+    GROUP_BITS,
+    GROUP_NODES,
+    HEADER_WORDS,
+    HUB_EDGES,
+    HUB_SHIFT,
+    MARKS_SHIFT,
+)
 from graph_store.draws import NEIGHBORS, key_of, mixed
 from graph_store.kernels import kernel, load_bits, prefetch, run_ranges
 from graph_store.packing import bit_length, bit_mask
@@ -44,6 +53,8 @@ def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):
             block = entry >> BLOCK_SHIFT
             slots[i] = (block + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS) + inside[i]
             prefetch(words32, slots[i])
+            if (entry >> HUB_SHIFT) & 1:
+                prefetch(words, block + HEADER_WORDS + ((entry >> MARKS_SHIFT) & 0x3FF))
         begin = count
         for i in range(size):
             degree, bit, bits, _ = locate(words, words32, entries[i], slots[i])

@@ -85,12 +85,12 @@ def _free_picks(bars, low, high, unit_key, fanout, replace, picks, at):
                 picks[at + count] = place
                 count += 1
         return count
-    free, count = np.empty(high - low, np.int64), 0
+    free, count = np.empty(high - low, np.int64), np.int64(0)
     for place in range(low, high):
         if not is_barred(bars, place):
             free[count] = place
             count += 1
-    count = uniform_picks(unit_key, 0, count, fanout, replace, picks, at)
+    count = uniform_picks(unit_key, np.int64(0), count, fanout, replace, picks, at)
     for d in range(count):
         picks[at + d] = free[picks[at + d]]
     return count
@@ -213,7 +213,7 @@ def top_picks(bars, floats, weight, low, high, fanout, picks, at):
     if limit == 0:
         return 0
     heap = np.empty(limit, np.float32), picks[at : at + limit]
-    return _in_order(heap, _offer(bars, floats, weight, low, high, heap, (0, False)))
+    return _in_order(heap, _offer(bars, floats, weight, low, high, heap, (np.int64(0), False)))
 
 
 @kernel
@@ -239,7 +239,7 @@ def top_hub_picks(bars, floats, weight, peaks, low, high, fanout, picks, at):
     limit = min(fanout, high - low)
     if limit == 0:
         return 0
-    heap, state = (np.empty(limit, np.float32), picks[at : at + limit]), (0, False)
+    heap, state = (np.empty(limit, np.float32), picks[at : at + limit]), (np.int64(0), False)
     left, right = (low + HUB_EDGES - 1) // HUB_EDGES, high // HUB_EDGES
     if left >= right:
         return _in_order(heap, _offer(bars, floats, weight, low, high, heap, state))

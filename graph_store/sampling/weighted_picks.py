@@ -67,7 +67,7 @@ def tried_picks(bars, floats, weight, low, high, greatest, unit_key, fanout, rep
     A place at random is kept with the chance that its weight is of the `greatest`, if it is neither taken nor barred.
     What is kept has its exact chance among what is left, and so has what is drawn in another way once this gave up.
     """
-    count, number = 0, 0
+    count, number = np.int64(0), np.int64(0)
     while count < fanout:
         found = np.int64(-1)
         for _ in range(TRIES):
@@ -100,7 +100,7 @@ def weighted_picks(bars, floats, weight, low, high, unit_key, fanout, replace, s
     float64[s], s not below `high − low`.
     """
     there, greatest = _survey(floats.view(np.int32)[weight + low : weight + high])
-    count, number = 0, 0
+    count, number = np.int64(0), np.int64(0)
     if LEAST_SHARE * fanout <= there and 0 <= fanout <= MOST_TRIED and greatest <= _HIGHEST_BITS:
         limit = np.float64(np.int32(greatest).view(np.float32))
         count, number = tried_picks(bars, floats, weight, low, high, limit, unit_key, fanout, replace, picks, at)
