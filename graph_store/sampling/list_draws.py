@@ -100,7 +100,7 @@ def _first_from(words, spots, size, ends, limits, found):
             starts[i], stops[i] = low, high
             prefetch(words, (bit + ((low + high) >> 1) * bits) >> 6)
             at_work[left] = i
-            left += np.int64(low < high)
+            left += 1 if low < high else 0
         count = left
     found[:size] = starts[:size]
 

@@ -85,7 +85,7 @@ def _free_picks(bars, low, high, unit_key, fanout, replace, picks, at):
                 picks[at + count] = place
                 count += 1
         return count
-    free, count = np.empty(high - low, np.int64), np.int64(0)
+    free, count = np.empty(high - low, np.int64), 0
     for place in range(low, high):
         if not is_barred(bars, place):
             free[count] = place
