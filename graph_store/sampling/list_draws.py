@@ -285,7 +285,9 @@ def draw_places(arrays, groups, asked, rule, key, excluded, indptr, out, columns
         begin = count
         for i in range(size):
             unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
-            in_few, first, last = _barred(excluded, nodes[low + i])
+            in_few, first, last = False, np.int64(0), np.int64(0)
+            if few.size + many.size:
+                in_few, first, last = _barred(excluded, nodes[low + i])
             from_, to, bit, bits = spots[LOW, i], spots[HIGH, i], spots[BIT, i], spots[BITS, i]
             if method == UNIFORM and first == last:
                 picked = uniform_picks(unit_key, from_, to - from_, fanout, replace, out, count)
@@ -326,7 +328,9 @@ def draw_places_by_weight(arrays, groups, hubs, asked, rule, key, excluded, indp
         begin = count
         for i in range(size):
             unit_key = mixed(key, units[low + i] if units.size else np.uint64(nodes[low + i]))
-            in_few, first, last = _barred(excluded, nodes[low + i])
+            in_few, first, last = False, np.int64(0), np.int64(0)
+            if few.size + many.size:
+                in_few, first, last = _barred(excluded, nodes[low + i])
             bars = no_bars
             if first < last:
                 bars = words, spots[BIT, i], spots[BITS, i], few if in_few else many, first, last
