@@ -100,9 +100,9 @@ def _free_picks(bars, low, high, unit_key, fanout, replace, picks, at):
 def barred_picks(bars, low, high, unit_key, fanout, replace, picks, at):
     """Pick uniformly where some neighbours are excluded, as `uniform_picks` does.
 
-    A list of more than four times as many is not read: places are drawn until enough are free and new, which is the same distribution. Where that
-    takes long, since most places are barred, the list is read after all; that a pick came so late says nothing of which
-    places it holds, so the distribution stays what it is.
+    A list of more than four times as many is not read: places are drawn until enough are free and new, which is the
+    same distribution. Where that takes long, since most places are barred, the list is read after all; that a pick came
+    so late says nothing of which places it holds, so the distribution stays what it is.
     """
     size = high - low
     if fanout < 0 or size <= 4 * fanout:

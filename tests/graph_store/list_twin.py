@@ -38,7 +38,7 @@ def pick(entries, rule, unit_key, *, bound=None, excluded=()):
         return sorted(known, key=lambda place: (-entries[place][1], place))[: rule.fanout]
     if rule.method == "weighted":
         return weighted(entries, seen, free, rule, unit_key)
-    if rule.fanout >= 0 and excluded and len(seen) > max(512, 8 * rule.fanout):
+    if rule.fanout >= 0 and excluded and len(seen) > 4 * rule.fanout:
         picks, unit_key = rejected(entries, seen, rule, unit_key, excluded)
         if picks is not None:
             return picks
