@@ -45,3 +45,23 @@ def test_of_walks_from_one_start_nearly_all_are_distinct(tmp_path_factory, scale
     assert len(set(map(bytes, paths))) >= 0.99 * STARTS * WALKS
     for own in paths[: 100 * WALKS].reshape(100, WALKS, -1):
         assert (own[:, 0] == own[0, 0]).all()
+
+
+@pytest.mark.parametrize("scale", [14, pytest.param(22, marks=pytest.mark.long)])
+@pytest.mark.parametrize("replace", [False, True])
+def test_of_trees_of_one_seed_nearly_all_are_distinct(tmp_path_factory, scale, replace):
+    folder = tmp_path_factory.getbasetemp() / "rmat"
+    path = folder / f"{scale}.store"
+    if not path.exists():
+        schema = graph_store.Schema.from_edges(graph_file(folder, scale), LINKS, src="src", dst="dst")
+        graph_store.ingest(schema, path)
+    with graph_store.open(path) as store:
+        nodes = store.nodes("node")
+        # Of 20 neighbours 5 are one of 15,504 subsets: two of five trees start alike once in 1,550 seeds.
+        free = nodes[store.adjacency(LINKS).degrees(nodes) >= 20]
+        seeds = np.repeat(np.random.default_rng(1).choice(free, STARTS, replace=False), WALKS)
+        sampler = store.neighbor_sampler([5, 5], disjoint=True, replace=replace)
+        found = sampler.sample(seeds, seed=7)
+    first = np.sort(found.nodes["node"][found.hops[0].neighbors].reshape(seeds.size, 5), axis=1)
+    rows = np.column_stack([seeds, first])
+    assert len(set(map(bytes, rows))) >= 0.99 * seeds.size
