@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graph_store
 from graph_store import BadInput, Schema, UnknownEdgeType, UnknownNodeType, ego_graph, induced_subgraph
-from tests.graph_store.test_neighbor_sampler import ALL, BACK, CLICKS, FOLLOWS, LIKES, check_edge_ids, tables
+from tests.graph_store.shop import ALL, BACK, CLICKS, FOLLOWS, LIKES, check_edge_ids, tables
 
 
 @pytest.fixture(scope="module")

@@ -1,54 +1,30 @@
-"""Neighbour sampling over any edge types, against a plain twin that walks dicts; public faults of other samplers."""
+"""Neighbour sampling over any edge types, against a plain twin that walks dicts."""
 
-import hashlib
 import itertools
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_store
-from graph_store import BadInput, Exclusions, FeatureType, GraphWriter, Schema, UnknownEdgeType
-from graph_store.draws import NEIGHBORS, key_of
+from graph_store import BadInput, Exclusions, Schema, UnknownEdgeType
 from graph_store.sampling.neighbor_sampler import NeighborSampler
-from graph_store.sampling.rule import Rule
-from tests.graph_store.list_twin import mixed, pick
+from tests.graph_store.shop import (
+    ALL,
+    BACK,
+    CLICKS,
+    FOLLOWS,
+    LIKES,
+    METHODS,
+    Twin,
+    check_edge_ids,
+    check_times,
+    digest,
+    edges_of,
+    tables,
+)
 from tests.oracles import chi_square
-
-CLICKS, BACK, FOLLOWS, LIKES = "user:clicks:item", "item:rev_clicks:user", "user:follows:user", "item:like:item"
-ALL = ("edge_ids", "weights", "times")
-METHODS = [
-    ("uniform", False),
-    ("uniform", True),
-    ("weighted", False),
-    ("weighted", True),
-    ("top", False),
-    ("recent", False),
-]
-
-
-def tables(seed=0, rows=400):
-    """Three edge types: timed and weighted, plain, undirected with weights; with parallel edges and self loops."""
-    random = np.random.default_rng(seed)
-
-    def table(src, dst, **columns):
-        return pa.table({"src": random.integers(0, src, rows), "dst": random.integers(0, dst, rows), **columns})
-
-    weight = random.choice([0.0, 0.5, 1.0, 2.0, 8.0], rows).astype(np.float32)
-    times = random.integers(0, 12, rows)
-    return {
-        CLICKS: {
-            "table": table(40, 30, weight=weight, time=times),
-            "weight": "weight",
-            "time": "time",
-            "reverse": True,
-            "duplicates": "all",
-        },
-        FOLLOWS: {"table": table(40, 40), "duplicates": "all"},
-        LIKES: {"table": table(30, 30, weight=weight), "weight": "weight", "undirected": True, "duplicates": "all"},
-    }
 
 
 @pytest.fixture(scope="module")
@@ -57,98 +33,6 @@ def shop(tmp_path_factory):
     graph_store.ingest(Schema.from_tables(tables()), path, num_shards=3)
     with graph_store.open(path, threads=1) as store:
         yield store
-
-
-class Twin:
-    """A store in dicts: of each edge type the list of each node as (neighbour, weight, time, position)."""
-
-    def __init__(self, store):
-        self.types = store.edge_types
-        self.numbers = {name: number for number, name in enumerate(self.types)}
-        self.lists = {}
-        for name, entry in self.types.items():
-            nodes = store.nodes(entry.src)
-            indptr, neighbors, weights, times, ids = store.adjacency(name).columns(nodes)
-            none = [None] * neighbors.size
-            ids = np.arange(neighbors.size) if ids is None else ids
-            rows = list(
-                zip(
-                    neighbors.tolist(),
-                    none if weights is None else weights.tolist(),
-                    none if times is None else times.tolist(),
-                    ids.tolist(),
-                )
-            )
-            self.lists[name] = {
-                node: rows[indptr[i] : indptr[i + 1]] for i, node in enumerate(nodes.tolist())
-            }  # fmt: skip
-
-    def sample(self, hops, seeds, *, seed, step=0, positions=None, times=None, exclude=None, disjoint=False, **rule):
-        """Expand seeds [(type, node)]; `hops` are lists of (edge type, read, direction, fanout, method, replace).
-
-        Returns the labels by type as {(tree or None, node): label}, and of each way its edges as (expanded label,
-        neighbour label, weight, time).
-        """
-        labels = {name: {} for entry in self.types.values() for name in (entry.src, entry.dst)}
-        frontier = []
-        for at, (kind, node) in enumerate(seeds):
-            item = at if disjoint else None, node
-            if item not in labels[kind]:
-                labels[kind][item] = len(labels[kind])
-                frontier.append((kind, item))
-        drawn = []
-        for depth, ways in enumerate(hops):
-            fresh = []
-            for edge_type, read, direction, fanout, method, replace in ways:
-                entry = self.types[edge_type]
-                expanded, other = (entry.src, entry.dst) if direction == "out" else (entry.dst, entry.src)
-                key = int(key_of(seed, step, NEIGHBORS, depth | self.numbers[edge_type] << 32))
-                edges = []
-                for kind, (tree, node) in frontier:
-                    if kind != expanded:
-                        continue
-                    unit = node if tree is None else mixed(positions[tree], node)
-                    pairs = (exclude or {}).get(edge_type, ())
-                    left_out = {pair[direction == "out"] for pair in pairs if pair[direction == "in"] == node}
-                    entries = self.lists[read][node]
-                    places = pick(
-                        entries,
-                        Rule(fanout, replace, method, **rule),
-                        mixed(key, unit),
-                        bound=None if times is None else times[tree],
-                        excluded=left_out,
-                    )
-                    for place in places:
-                        item = tree, entries[place][0]
-                        if item not in labels[other]:
-                            labels[other][item] = len(labels[other])
-                            fresh.append((other, item))
-                        edges.append((labels[expanded][tree, node], labels[other][item], *entries[place][1:3]))
-                drawn.append(edges)
-            frontier = fresh
-        return labels, drawn
-
-
-def edges_of(hop):
-    none = [None] * hop.neighbors.size
-    columns = (none if column is None else column.tolist() for column in (hop.weights, hop.times))
-    return list(zip(hop.expanded_labels.tolist(), hop.neighbors.tolist(), *columns))
-
-
-def check_edge_ids(store, found):
-    """`(src, dst)[e_id] == n_id[edge_index]`, and the time and weight of that edge are the hop's."""
-    for hop in found.hops:
-        adjacency = store.adjacency(hop.edge_type)
-        src, dst = adjacency.edges_at(hop.edge_ids)
-        assert np.array_equal(src, found.nodes[hop.src_type][hop.src_labels])
-        assert np.array_equal(dst, found.nodes[hop.dst_type][hop.dst_labels])
-        assert np.array_equal(found.ids[hop.src_type][hop.src_labels], hop.src)
-        assert np.array_equal(found.ids[hop.dst_type][hop.dst_labels], hop.dst)
-        _, _, weights, times, _ = adjacency.columns(store.nodes(hop.src_type))
-        for kept, whole in ((hop.weights, weights), (hop.times, times)):
-            assert (kept is None) == (whole is None)
-            if whole is not None:
-                assert np.array_equal(kept, whole[hop.edge_ids])
 
 
 @pytest.fixture(scope="module")
@@ -251,30 +135,6 @@ def test_a_heterogeneous_sample_is_that_of_the_twin(shop, twin, data):
             check_times(found, times, **rule)
 
 
-def check_times(found, times, *, strict, window):
-    for hop in found.hops:
-        if hop.times is not None:
-            bound = np.array(times, np.int64)[found.trees[hop.expanded_type][hop.expanded_labels]]
-            assert (hop.times < bound if strict else hop.times <= bound).all()
-            if window is not None:
-                assert (hop.times >= bound - window).all()
-
-
-@pytest.mark.parametrize("fanouts", [[5, -1, 5], [-1, 5], [0, 3], [-1, -1, -1]])
-def test_a_number_a_hop_stands_for_every_edge_type(shop, fanouts):
-    named = [CLICKS, BACK, LIKES]
-    seeds = shop.nodes("user")[:5]
-    every = NeighborSampler(shop, fanouts, edge_types=named).sample(seeds, seed=1)
-    each = NeighborSampler(shop, dict.fromkeys(named, fanouts)).sample(seeds, seed=1)
-    assert digest(every) == digest(each)
-    for hop in every.hops:
-        degrees = shop.adjacency(hop.edge_type).degrees(
-            every.nodes[hop.src_type][hop.first : hop.first + hop.indptr.size - 1]
-        )
-        fanout = fanouts[hop.depth]
-        assert np.array_equal(np.diff(hop.indptr), degrees if fanout < 0 else np.minimum(degrees, fanout))
-
-
 def test_a_metapath_goes_along_one_edge_type_a_hop(shop, twin):
     path = [CLICKS, LIKES, BACK, FOLLOWS]
     found = NeighborSampler(shop, [3, 2, -1, 2], metapath=path).sample(shop.nodes("user")[:4], seed=9)
@@ -330,215 +190,6 @@ def test_two_trees_of_one_seed_are_independent(make_store):
         pairs = np.unique(drawn, axis=0, return_counts=True)[1]
     assert pairs.size == 16
     assert abs(chi_square(pairs)) < 4
-
-
-def test_a_tree_depends_on_its_position_and_not_on_what_is_beside_it(shop):
-    sampler = NeighborSampler(shop, [3, 2], edge_types=CLICKS, disjoint=True)
-    seeds = shop.nodes("user")[:10]
-    whole = sampler.sample(seeds, seed=1, positions=np.arange(50, 60))
-    for part in (slice(0, 4), slice(4, 10), slice(7, 8)):
-        own = sampler.sample(seeds[part], seed=1, positions=np.arange(50, 60)[part])
-        for tree in range(own.seed_labels.size):
-            assert tree_edges(own, tree) == tree_edges(whole, part.start + tree)
-    moved = sampler.sample(seeds, seed=1, positions=np.arange(51, 61))
-    assert [tree_edges(moved, tree) for tree in range(10)] != [tree_edges(whole, tree) for tree in range(10)]
-
-
-def tree_edges(found, tree):
-    edges = []
-    for hop in found.hops:
-        own = found.trees[hop.expanded_type][hop.expanded_labels] == tree
-        assert np.array_equal(own, found.trees[hop.neighbor_type][hop.neighbors] == tree)
-        edges.append(list(zip(hop.src[own].tolist(), hop.dst[own].tolist())))
-    return edges
-
-
-def digest(found, scores=None):
-    """Hash all that a subgraph holds; with `scores` those of edges instead of their ids, which a fold counts anew."""
-    parts = [*found.labels_of_seeds.values(), *found.nodes.values(), *(found.trees or {}).values()]
-    for hop in found.hops:
-        edges = hop.edge_ids
-        if scores is not None and hop.edge_type in (CLICKS, BACK):
-            edges = scores.values("score", hop.edge_ids).values
-        columns = (edges, hop.weights, hop.times)
-        parts += [hop.indptr, hop.neighbors, *(column for column in columns if column is not None)]
-    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-
-OPTIONS = [
-    {},
-    {"disjoint": True, "replace": True},
-    {"temporal": True, "window": 6},
-    {"method": {CLICKS: "weighted", BACK: "recent"}, "temporal": True},
-    {"method": {CLICKS: "top", LIKES: "weighted"}},
-]
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("direction", ["out", "in"])
-def test_a_batch_does_not_depend_on_threads(shop, options, direction):
-    seeds = np.tile(shop.nodes("user"), 150)  # enough that the lists are shared out
-    given = {"times": np.arange(seeds.size) % 13} if options.get("temporal") else {}
-    exclude = {CLICKS: Exclusions(shop.nodes("user")[:30], shop.nodes("item")[:30])}
-    hashes = set()
-    for threads in (1, 2, 4):
-        sampler = NeighborSampler(
-            shop, [2, 1, 1], edge_types=[CLICKS, BACK, LIKES], direction=direction, columns=ALL, **options
-        )
-        hashes.add(
-            digest(sampler.sample(seeds, node_type="user", seed=2, step=1, exclude=exclude, threads=threads, **given))
-        )
-    assert len(hashes) == 1
-
-
-@pytest.mark.parametrize("numbered", [False, True])
-def test_a_batch_is_the_same_in_the_overlay_and_after_it_is_folded(tmp_path, numbered):
-    """Edges are added and deleted, and a node gets so many that it becomes a hub."""
-    random, given = np.random.default_rng(3), tables(seed=1)
-    if numbered:
-        table = given[CLICKS]["table"]
-        given[CLICKS]["table"] = table.append_column("score", pa.array(random.random(len(table)).astype(np.float32)))
-        given[CLICKS]["features"] = FeatureType("score")
-    graph_store.ingest(Schema.from_tables(given), tmp_path / "store", num_shards=3)
-    with GraphWriter(tmp_path / "store") as writer, graph_store.open(tmp_path / "store") as store:
-        table, size = given[CLICKS]["table"], 700
-        added = {"weight": random.random(size).astype(np.float32), "time": random.integers(0, 12, size)}
-        if numbered:
-            added["features"] = {"score": random.random(size).astype(np.float32)}
-        src = np.where(np.arange(size) < 600, 7, random.integers(0, 50, size))
-        writer.add_edges(CLICKS, src, random.integers(0, 60, size), **added)
-        writer.delete_edges(CLICKS, table["src"].to_numpy()[:50], table["dst"].to_numpy()[:50])
-        writer.add_edges(FOLLOWS, [1, 45, 3], [45, 2, 3])
-        writer.delete_nodes("item", [2, 17])
-        store.refresh()
-        scores = store.edge_features(CLICKS) if numbered else None
-        before = [digest(found, scores) for found in batches(store)]
-        assert len(set(before)) == 2 * 2 * len(OPTIONS)
-        writer.fold()
-    with graph_store.open(tmp_path / "store", threads=2) as store:
-        assert store.view.base is None
-        scores = store.edge_features(CLICKS) if numbered else None
-        assert [digest(found, scores) for found in batches(store)] == before
-        assert store.adjacency(CLICKS).degrees(store.to_nodes("user", [7])) > 512
-
-
-def batches(store):
-    for direction, options in itertools.product(("out", "in"), OPTIONS):
-        sampler = NeighborSampler(
-            store, [5, 3], edge_types=[CLICKS, BACK, LIKES], direction=direction, columns=ALL, **options
-        )
-        for start in ("user", "item"):
-            seeds = store.to_nodes(start, np.array([7, 1, 3, 4, 5, 25]))
-            given = {"times": np.arange(6) + 5} if options.get("temporal") else {}
-            found = sampler.sample(seeds, node_type=start, seed=8, **given)
-            if not store.adjacency(CLICKS).numbered:
-                check_edge_ids(store, found)
-            else:
-                check_numbers(store, found)
-            yield found
-
-
-def check_numbers(store, found):
-    """Stored edge ids: each is of one edge, and its ends are those in the lists of the type itself."""
-    ends = {}
-    for name, entry in store.edge_types.items():
-        nodes = store.nodes(entry.src)
-        indptr, neighbors, _, _, ids = store.adjacency(name).columns(nodes)
-        if ids is not None:
-            ends[name] = dict(zip(ids.tolist(), zip(np.repeat(nodes, np.diff(indptr)).tolist(), neighbors.tolist())))
-    for hop in found.hops:
-        if hop.edge_type in ends:
-            src, dst = (
-                found.nodes[kind][labels].tolist()
-                for kind, labels in ((hop.src_type, hop.src_labels), (hop.dst_type, hop.dst_labels))
-            )
-            assert [ends[hop.edge_type][edge] for edge in hop.edge_ids.tolist()] == list(zip(src, dst))
-
-
-@pytest.mark.parametrize("fanout", [-1, 1, 5])
-@pytest.mark.parametrize("method", ["uniform", "recent"])
-def test_no_neighbour_is_later_than_the_seed_on_unsorted_input(make_store, fanout, method):
-    edges = [(1, 0), (0, 1), (1, 2), (1, 0), (2, 0)]
-    rows = [(src, dst, None, time) for (src, dst), time in zip(edges, range(1, 6))]
-    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [3, 4, 1, 2, 0]):
-        path = make_store([rows[place] for place in order], edge_type="a:r:a", reverse=True, num_shards=2)
-        with graph_store.open(path) as store:
-            for time in range(7):
-                for direction in ("out", "in"):
-                    found = store.sample(
-                        [1],
-                        "a:r:a",
-                        fanouts=[fanout] * 3,
-                        seed=0,
-                        times=[time],
-                        direction=direction,
-                        columns=ALL,
-                        method=method,
-                    )
-                    assert all((hop.times <= time).all() for hop in found.hops)
-                    near = [
-                        t
-                        for (src, dst), t in zip(edges, range(1, 6))
-                        if (src if direction == "out" else dst) == 1 and t <= time
-                    ]
-                    size = len(near) if fanout < 0 else min(fanout, len(near))
-                    assert found.hops[0].neighbors.size == size
-            found = store.sample([1], "a:r:a", fanouts=[-1, -1], seed=0, times=[1], columns=["times"])
-            assert found.hops[0].dst.tolist() == [0]
-            assert found.hops[0].times.tolist() == [1]
-            assert store.sample([1], "a:r:a", fanouts=[-1], seed=0, times=[1], strict=True).hops[0].dst.size == 0
-
-
-def test_seeds_without_an_edge_give_none_in_any_mode(make_store):
-    rows = [(1, 2, 1.0, 5), (2, 2, 2.0, 6)]
-    with graph_store.open(make_store(rows, edge_type="a:r:a", reverse=True)) as store:
-        lonely = store.to_nodes("a", [1])  # nothing leads to it
-        for method, replace in METHODS:
-            for more in ({"direction": "in"}, {"direction": "in", "temporal": True}, {"temporal": True}):
-                sampler = NeighborSampler(
-                    store, [3, -1], edge_types="a:r:a", method=method, replace=replace, columns=ALL, **more
-                )
-                times = {"times": [4, 4]} if "temporal" in more else {}
-                found = sampler.sample(np.repeat(lonely, 2), seed=0, **times)
-                assert [hop.neighbors.size for hop in found.hops] == [0, 0]
-                assert found.nodes["a"].size == (2 if "temporal" in more else 1)
-                check_edge_ids(store, found)
-
-
-def test_a_self_loop_is_drawn_once_and_leads_to_its_own_label(make_store):
-    with graph_store.open(
-        make_store([(1, 1, None, None), (1, 2, None, None)], edge_type="a:r:a", undirected=True)
-    ) as store:
-        for options in ({}, {"direction": "in"}, {"disjoint": True}):
-            found = NeighborSampler(store, [-1, -1], columns=ALL, **options).sample(store.to_nodes("a", [1]), seed=0)
-            assert sorted(zip(found.hops[0].src.tolist(), found.hops[0].dst.tolist())) == (
-                [(1, 1), (2, 1)] if options.get("direction") else [(1, 1), (1, 2)]
-            )
-            assert found.nodes["a"].size == 2
-            check_edge_ids(store, found)
-
-
-def test_no_more_neighbours_than_the_fanout(shop):
-    for method, replace in METHODS:
-        for fanout in (1, 4, 600):
-            sampler = NeighborSampler(shop, [fanout], edge_types=CLICKS, method=method, replace=replace, disjoint=True)
-            found = sampler.sample(np.tile(shop.nodes("user"), 3), seed=1)
-            assert np.diff(found.hops[0].indptr).max() <= fanout
-
-
-def test_exclusions_hold_at_every_hop_and_for_every_copy(shop):
-    clicks = shop.adjacency(CLICKS)
-    src, dst = clicks.edges_at(np.arange(0, clicks.num_edges, 3))
-    exclude = {CLICKS: Exclusions(src, dst), BACK: Exclusions(dst, src)}
-    for direction, (method, replace) in itertools.product(("out", "in"), METHODS):
-        sampler = NeighborSampler(
-            shop, [-1, 3, 3], edge_types=[CLICKS, BACK], direction=direction, method=method, replace=replace
-        )
-        found = sampler.sample(shop.nodes("user"), node_type="user", seed=0, exclude=exclude)
-        for hop in found.hops:
-            ends = found.nodes[hop.src_type][hop.src_labels], found.nodes[hop.dst_type][hop.dst_labels]
-            assert not exclude[hop.edge_type].has(*ends).any()
-        assert sum(hop.neighbors.size for hop in found.hops)
 
 
 @pytest.mark.parametrize(
