@@ -13,7 +13,7 @@ from graph_store.packing import bit_mask
 from graph_store.sampling.lists import check_columns, gather_lists
 from graph_store.sampling.plan import known_type, read_type
 from graph_store.sampling.relabel import Relabeller, label_of, prefetch_label
-from graph_store.sampling.subgraph import Hop, NodeIds, Subgraph
+from graph_store.sampling.subgraph import Hop, LabelIds, Subgraph
 
 if TYPE_CHECKING:
     from graph_store.store import GraphStore
@@ -113,7 +113,7 @@ def induced_subgraph(
     if edge_types is None:
         edge_types = [name for name, entry in store.edge_types.items() if {entry.src, entry.dst} <= nodes.keys()]
     found = {name: own.nodes.copy() for name, own in labels.items()}
-    ids = NodeIds(found, store.to_ids)
+    ids = LabelIds(found, {name: store.id_map(name) for name in found})
     hops = []
     for name in edge_types:
         entry = known_type(store.edge_types, name)

@@ -14,7 +14,7 @@ from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.lists import Drawn, check_columns, draw_lists
 from graph_store.sampling.plan import Choice, Way, plan_hops
 from graph_store.sampling.relabel import Relabeller
-from graph_store.sampling.subgraph import Hop, NodeIds, Subgraph
+from graph_store.sampling.subgraph import Hop, LabelIds, Subgraph
 
 if TYPE_CHECKING:
     from graph_store.store import GraphStore
@@ -130,13 +130,14 @@ class NeighborSampler:
         self._edge_types = tuple(store.edge_types)
         self._adjacencies = {name: store.adjacency(name) for way in self.ways for name in (way.read, way.entry.name)}
         types = dict.fromkeys(name for way in self.ways for name in (way.expanded_type, way.neighbor_type))
-        self._counts = {name: np.diff(store.node_base(name)) for name in types}
+        # Of the version that the adjacencies are of, wherever the store goes on to.
+        self._id_maps = {name: store.id_map(name) for name in types}
+        self._counts = {name: np.diff(ids.base) for name, ids in self._id_maps.items()}
         self._labels = {name: Relabeller() for name in types}
         # A key of a tree's node is the tree above the bits of the node.
         self._shifts = {
             name: max(1, int(counts.max()) * counts.size - 1).bit_length() for name, counts in self._counts.items()
         }
-        self._to_ids = store.to_ids
 
     @property
     def seed_type(self) -> str:
@@ -303,7 +304,7 @@ class NeighborSampler:
             split = {name: trees.split(name, keys) for name, keys in nodes.items()}
             owners = {name: own for name, (own, _) in split.items()}
             nodes = {name: found for name, (_, found) in split.items()}
-        ids = NodeIds(nodes, self._to_ids)
+        ids = LabelIds(nodes, self._id_maps)
         return Subgraph(
             seed_labels,
             nodes,

@@ -1,21 +1,23 @@
 """What sampling returns: nodes, and the edges that each hop drew."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from graph_store.ids import IdMap
 
-class NodeIds(Mapping[str, np.ndarray]):
+
+class LabelIds(Mapping[str, np.ndarray]):
     """Original ids by node type, of each label; looked up when they are first asked for."""
 
-    def __init__(self, nodes: Mapping[str, np.ndarray], to_ids: Callable[[str, np.ndarray], np.ndarray]) -> None:
-        self._nodes, self._to_ids = nodes, to_ids
+    def __init__(self, nodes: Mapping[str, np.ndarray], id_maps: Mapping[str, IdMap]) -> None:
+        self._nodes, self._id_maps = nodes, id_maps
         self._found: dict[str, np.ndarray] = {}
 
     def __getitem__(self, node_type: str) -> np.ndarray:
         if node_type not in self._found:
-            self._found[node_type] = self._to_ids(node_type, self._nodes[node_type])
+            self._found[node_type] = self._id_maps[node_type].to_ids(self._nodes[node_type])
         return self._found[node_type]
 
     def __iter__(self) -> Iterator[str]:

@@ -138,3 +138,21 @@ def check_numbers(store, found):
                 for kind, labels in ((hop.src_type, hop.src_labels), (hop.dst_type, hop.dst_labels))
             )
             assert [ends[hop.edge_type][edge] for edge in hop.edge_ids.tolist()] == list(zip(src, dst))
+
+
+def test_a_sampler_stays_with_its_version(tmp_path):
+    graph_store.ingest(Schema.from_tables(tables(seed=4)), tmp_path / "store", num_shards=2)
+    with graph_store.open(tmp_path / "store") as store:
+        sampler = NeighborSampler(store, [3, 3], edge_types=CLICKS, columns=ALL)
+        seeds = store.nodes("user")[:9]
+        before = sampler.sample(seeds, seed=1)
+        ids = before.ids["item"].tolist()
+        with GraphWriter(tmp_path / "store") as writer:
+            writer.delete_nodes("item", ids[:3])
+        store.refresh()
+        after = sampler.sample(seeds, seed=1)
+        assert digest(after) == digest(before)
+        newer = NeighborSampler(store, [3, 3], edge_types=CLICKS, columns=ALL).sample(seeds, seed=1)
+        assert not set(ids[:3]) & set(newer.ids["item"].tolist())
+    assert after.ids["item"].tolist() == ids
+    assert sampler.sample(seeds, seed=1).ids["item"].tolist() == ids
