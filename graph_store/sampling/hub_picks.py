@@ -7,7 +7,7 @@ from graph_store.draws import fraction
 from graph_store.kernels import kernel, mix64
 from graph_store.sampling.picks import is_barred
 from graph_store.sampling.weight_sums import drawable
-from graph_store.sampling.weighted_picks import MOST_TRIED, tried_picks
+from graph_store.sampling.weighted_picks import MOST_TRIED, summed_picks, tried_picks
 from graph_store.sampling.weights import JUST_BELOW, MOST_PIECES, cut, piece_of, span_of, weights_of_pieces
 
 # One table holds both the places that were taken, by even keys, and the nodes whose sums have changed, by odd ones.
@@ -114,7 +114,8 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
     """Go on drawing from draw `number` on, `count` picks being there, by a walk down the tree each time.
 
     A place that is taken, or turns out to be barred, is taken out of the sums above it, which are kept beside the tree:
-    some 512 places are read a draw, however the weights are spread.
+    some 512 places are read a draw, however the weights are spread. Where many turn out to be barred it gives up.
+    Returns the picks, the number of the next draw, and whether it gave up.
     """
     degree, low, high = span
     _, _, chunks = tree
@@ -128,7 +129,7 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
         keys, values, used, pieces[piece] = _drop(
             keys, values, used, floats, weight, tree, span, tops[piece], node, place
         )
-    total = pieces[:num_pieces].sum()
+    total, patience = pieces[:num_pieces].sum(), 4 * fanout + 64
     while total > 0.0 and count < fanout:
         piece, target = piece_of(pieces, num_pieces, fraction(unit_key, number) * total)
         number += 1
@@ -145,6 +146,10 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
         if not barred:
             picks[at + count] = place
             count += 1
+        elif patience == 0:
+            return count, number, True
+        else:
+            patience -= 1
         if barred or not replace:
             keys, values, used, pieces[piece] = _drop(
                 keys, values, used, floats, weight, tree, span, tops[piece], node, place
@@ -152,7 +157,7 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
             total = pieces[:num_pieces].sum()
     if count < fanout and not replace:
         picks[at : at + count].sort()
-    return count
+    return count, number, False
 
 
 @kernel
@@ -168,4 +173,11 @@ def hub_picks(bars, floats, weight, tree, degree, low, high, unit_key, fanout, r
         count, number = tried_picks(bars, floats, weight, low, high, sums[start], unit_key, fanout, replace, picks, at)
         if count == fanout:
             return count
-    return _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, replace, picks, at, count)
+    count, number, gave_up = _tree_picks(
+        bars, floats, weight, tree, span, unit_key, number, fanout, replace, picks, at, count
+    )
+    if not gave_up:
+        return count
+    # Nearly all of its weight is excluded: the hub is read after all.
+    scratch = np.empty(high - low), np.empty(high - low)
+    return summed_picks(bars, floats, weight, low, high, unit_key, number, fanout, replace, scratch, picks, at, count)

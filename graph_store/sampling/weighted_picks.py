@@ -106,11 +106,11 @@ def weighted_picks(bars, floats, weight, low, high, unit_key, fanout, replace, s
         count, number = tried_picks(bars, floats, weight, low, high, limit, unit_key, fanout, replace, picks, at)
         if count == fanout:
             return count
-    return _summed_picks(bars, floats, weight, low, high, unit_key, number, fanout, replace, scratch, picks, at, count)
+    return summed_picks(bars, floats, weight, low, high, unit_key, number, fanout, replace, scratch, picks, at, count)
 
 
 @kernel
-def _summed_picks(bars, floats, weight, low, high, unit_key, number, fanout, replace, scratch, picks, at, count):
+def summed_picks(bars, floats, weight, low, high, unit_key, number, fanout, replace, scratch, picks, at, count):
     """Go on drawing from draw `number` on, `count` picks being there, by sums of all weights."""
     own, sums = scratch
     size, there = high - low, 0

@@ -328,6 +328,27 @@ def test_uniform_draws_around_exclusions_on_a_hub_are_uniform(make_adjacency):
         assert chi_square(counts[barred:]) < 4
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_hub_whose_edges_are_nearly_all_excluded_is_drawn_from_exactly(make_adjacency, replace):
+    # 4,000 copies of an excluded edge, heavier than the three others.
+    weights = {500: 1.0, 1500: 2.0, 3900: 5.0}
+    entries = [(place, weights[place], place) if place in weights else (7, 10.0, place) for place in range(4003)]
+    adjacency = make_adjacency([entries] * 4, weighted=True, timed=True)
+    exclude = Exclusions(np.arange(4), np.full(4, 7))
+    counts = dict.fromkeys(itertools.product(weights, weights) if replace else itertools.permutations(weights, 2), 0)
+    for step in range(1500):
+        rule = Rule(2, replace, "weighted")
+        drawn = draw_lists(adjacency, np.arange(4), rule, key=key_of(2, step, NEIGHBORS), exclude=exclude)
+        for pair in drawn.neighbors.reshape(4, 2).tolist():
+            counts[tuple(pair)] += 1
+    exact = {
+        pair: weights[pair[0]] / 8 * weights[pair[1]] / (8 if replace else 8 - weights[pair[0]]) for pair in counts
+    }
+    check_counts(list(counts.values()), [6000 * chance for chance in exact.values()])
+    everything = draw_lists(adjacency, np.arange(4), Rule(3, method="weighted"), key=KEY, exclude=exclude)
+    assert everything.neighbors.tolist() == [500, 1500, 3900] * 4
+
+
 def test_an_enormous_weight_leaves_the_others_drawable(make_adjacency):
     for size in (6, 700):
         weights = [1.0] * size
