@@ -17,7 +17,7 @@ from benchmarks.sampling_csr import CsrSampler
 from graph_store.sampling.relabel import Relabeller
 
 EDGE_TYPE = "node:links:node"
-PARTS = ("uniform", "weighted", "temporal", "walks", "relabel", "loader")
+PARTS = ("uniform", "weighted", "temporal", "walks", "relabel")
 SEED, MAX_TIME = 7, 1000
 WALK_LENGTH, NODE2VEC_LENGTH, P, Q = 20, 10, 0.5, 2.0
 Cases = dict[str, Callable[[], float]]

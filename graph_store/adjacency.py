@@ -353,19 +353,26 @@ class Adjacency:
         CorruptBlock
             A block with a hub is damaged.
         """
-        from graph_store.sampling.weight_sums import hub_blocks_of, sums_of
+        from graph_store.sampling.weight_sums import sums_of
 
-        found = hub_blocks_of(self.words, self._blocks) if self.weighted else np.empty(0, np.int64)
-        if self._check is not None:
-            self._check.words(found)
-        return sums_of(self.words, found)
+        return sums_of(self.words, self._hub_blocks)
 
     @cached_property
     def weight_peaks(self) -> np.ndarray:
         """The greatest of each 512 weights of a hub: see `sampling.weight_sums.peaks_of`; 1/128 byte an edge."""
-        from graph_store.sampling.weight_sums import hub_blocks_of, peaks_of
+        from graph_store.sampling.weight_sums import peaks_of
 
-        return peaks_of(self.words, hub_blocks_of(self.words, self._blocks), self.weight_sums)
+        return peaks_of(self.words, self._hub_blocks)
+
+    @cached_property
+    def _hub_blocks(self) -> np.ndarray:
+        """int64[b], the word offsets of the blocks whose hubs have weights, compared with their checksums."""
+        from graph_store.sampling.weight_sums import hub_blocks_of
+
+        found = hub_blocks_of(self.words, self._blocks) if self.weighted else np.empty(0, np.int64)
+        if self._check is not None:
+            self._check.words(found)
+        return found
 
     def check_blocks(self, nodes: np.ndarray | None = None, *, sweep: bool = False) -> None:
         """Compare the blocks of source nodes, int64[n], or of all, with their checksums, each once.

@@ -3,27 +3,19 @@
 import numpy as np
 
 from graph_store.adjacency import Adjacency, entry_of, locate, locate_extra, node_mark
-from graph_store.kernels import int64_array, kernel, mix64, run_ranges
+from graph_store.kernels import int64_array, kernel, run_ranges
 from graph_store.packing import bit_mask, unpack
+from graph_store.sampling.probing import FREE, slot_of
 
 # The time of an edge that is not there, and of one of a type without times.
 NEVER, ALWAYS = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 @kernel
-def _slot(keys, mask, target):
-    """Return where an open-addressed table has a target, or where it would go; -1 marks a free slot."""
-    at = np.int64(mix64(np.uint64(target)) & mask)
-    while keys[at] >= 0 and keys[at] != target:
-        at = np.int64(np.uint64(at + 1) & mask)
-    return at
-
-
-@kernel
 def _first_times(arrays, order, sources, targets, out, start, stop):
     """Read the list of each source once, looking every neighbour up among the targets that are asked of it."""
     words, words32, directory, group_base = arrays
-    keys, first = np.empty(0, np.int64), np.empty(0, np.int64)
+    room, first = np.empty(0, np.int64), np.empty(0, np.int64)
     low = start
     while low < stop:
         source, high = sources[order[low]], low + 1
@@ -32,13 +24,13 @@ def _first_times(arrays, order, sources, targets, out, start, stop):
         size = 4
         while size < 2 * (high - low):
             size *= 2
-        if keys.size < size:
-            keys, first = np.empty(size, np.int64), np.empty(size, np.int64)
-        keys[:size] = -1
-        mask, left = np.uint64(size - 1), 0
+        if room.size < size:
+            room, first = np.empty(size, np.int64), np.empty(size, np.int64)
+        keys, left = room[:size], 0
+        keys[:] = FREE
         for i in range(low, high):
-            at = _slot(keys, mask, targets[order[i]])
-            left += keys[at] < 0
+            at = slot_of(keys, targets[order[i]])
+            left += keys[at] == FREE
             keys[at], first[at] = targets[order[i]], NEVER
         entry = entry_of(source, directory, group_base)
         degree, bit, bits, begin = locate(words, words32, entry, node_mark(source, entry, group_base))
@@ -47,14 +39,14 @@ def _first_times(arrays, order, sources, targets, out, start, stop):
             value_mask, time_mask = bit_mask(bits), bit_mask(time_bits)
             for j in range(degree):  # by time: what comes first is the earliest
                 neighbor = np.int64(unpack(words, bit + j * bits, value_mask))
-                at = _slot(keys, mask, neighbor)
-                if keys[at] >= 0 and first[at] == NEVER:
+                at = slot_of(keys, neighbor)
+                if keys[at] != FREE and first[at] == NEVER:
                     first[at] = base + np.int64(unpack(words, time_bit + j * time_bits, time_mask))
                     left -= 1
                     if left == 0:
                         break
         for i in range(low, high):
-            out[order[i]] = first[_slot(keys, mask, targets[order[i]])]
+            out[order[i]] = first[slot_of(keys, targets[order[i]])]
         low = high
 
 

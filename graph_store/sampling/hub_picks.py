@@ -4,39 +4,31 @@ import numpy as np
 
 from graph_store.blocks import HUB_EDGES
 from graph_store.draws import fraction
-from graph_store.kernels import kernel, mix64
+from graph_store.kernels import kernel
 from graph_store.sampling.picks import is_barred
+from graph_store.sampling.probing import FREE, slot_of
 from graph_store.sampling.weight_sums import drawable
 from graph_store.sampling.weighted_picks import MOST_TRIED, summed_picks, tried_picks
 from graph_store.sampling.weights import JUST_BELOW, MOST_PIECES, cut, piece_of, span_of, weights_of_pieces
 
-# One table holds both the places that were taken, by even keys, and the nodes whose sums have changed, by odd ones.
-_FREE = np.int64(-1)
-
-
-@kernel
-def _find(keys, key):
-    mask = np.uint64(keys.size - 1)
-    slot = np.int64(mix64(np.uint64(key)) & mask)
-    while keys[slot] != _FREE and keys[slot] != key:
-        slot = np.int64(np.uint64(slot + 1) & mask)
-    return slot
-
 
 @kernel
 def _put(keys, values, used, key, value):
-    """Put a value under a key; returns the table, which is a larger one where it became full, and its entries."""
-    slot = _find(keys, key)
-    if keys[slot] == _FREE:
+    """Put a value under a key; returns the table, which is a larger one where it became full, and its entries.
+
+    It holds both the places that were taken, by even keys, and the nodes whose sums have changed, by odd ones.
+    """
+    slot = slot_of(keys, key)
+    if keys[slot] == FREE:
         used += 1
         if 2 * used > keys.size:
             old_keys, old_values = keys, values
-            keys, values = np.full(2 * old_keys.size, _FREE), np.empty(2 * old_keys.size)
+            keys, values = np.full(2 * old_keys.size, FREE), np.empty(2 * old_keys.size)
             for i in range(old_keys.size):
-                if old_keys[i] != _FREE:
-                    slot = _find(keys, old_keys[i])
+                if old_keys[i] != FREE:
+                    slot = slot_of(keys, old_keys[i])
                     keys[slot], values[slot] = old_keys[i], old_values[i]
-            slot = _find(keys, key)
+            slot = slot_of(keys, key)
     keys[slot], values[slot] = key, value
     return keys, values, used
 
@@ -44,8 +36,8 @@ def _put(keys, values, used, key, value):
 @kernel
 def _node_sum(keys, values, tree, node):
     sums, start, _ = tree
-    slot = _find(keys, 2 * node + 1)
-    return sums[start + node] if keys[slot] == _FREE else values[slot]
+    slot = slot_of(keys, 2 * node + 1)
+    return sums[start + node] if keys[slot] == FREE else values[slot]
 
 
 @kernel
@@ -54,7 +46,7 @@ def _left_of(keys, floats, weight, begin, end):
     total = 0.0
     for place in range(begin, end):
         own = drawable(floats[weight + place])
-        if own > 0 and keys[_find(keys, 2 * place)] == _FREE:
+        if own > 0 and keys[slot_of(keys, 2 * place)] == FREE:
             total += own
     return total
 
@@ -65,7 +57,7 @@ def _place_left(keys, floats, weight, begin, end, target):
     total, last = 0.0, begin
     for place in range(begin, end):
         own = drawable(floats[weight + place])
-        if own > 0 and keys[_find(keys, 2 * place)] == _FREE:
+        if own > 0 and keys[slot_of(keys, 2 * place)] == FREE:
             total, last = total + own, place
             if total > target:
                 break
@@ -120,7 +112,7 @@ def _tree_picks(bars, floats, weight, tree, span, unit_key, number, fanout, repl
     degree, low, high = span
     _, _, chunks = tree
     tops, pieces = np.empty(MOST_PIECES, np.int64), np.empty(MOST_PIECES)
-    keys, values, used = np.full(64, _FREE), np.empty(64), np.int64(0)
+    keys, values, used = np.full(64, FREE), np.empty(64), np.int64(0)
     num_pieces = cut(tree, degree, low, high, tops)
     total = weights_of_pieces(floats, weight, tree, degree, low, high, tops, pieces, num_pieces)
     for i in range(0 if replace else count):

@@ -113,7 +113,8 @@ def _kinds(targets: Targets, hop: Hop, src: np.ndarray, dst: np.ndarray) -> dict
     if not backward:
         other = np.zeros(src.size, bool)
         if targets.times is not None and hop.times is not None:
-            other = same & ~_among_three(targets, src, dst, hop.times)
+            at = np.flatnonzero(same)
+            other[at] = ~_among_three(targets, src[at], dst[at], hop.times[at])
         kinds |= {"target": same & ~other, "duplicate": other}
     return kinds
 
@@ -193,7 +194,7 @@ def check_leakage(
         Times are to be checked that the subgraph has not.
     """
     if isinstance(sampled, Subgraph):
-        entry = store._edge_type(edge_type)
+        entry = store.chain(edge_type, 1)[0]
         ends = (
             store.to_nodes(entry.src, [] if src is None else src),
             store.to_nodes(entry.dst, [] if dst is None else dst),

@@ -182,22 +182,20 @@ class LinkSampler:
         roles = np.concatenate([0 * each, 0 * each + 1, np.tile(numbers, src.size)[met]])
         seeds = np.concatenate([src, dst, negatives.nodes.ravel()[met]])
         own = positions[rows] * (2 + self._num_negatives) + roles
+        bounds = self._by_type(times[rows], src.size) if self.neighbors.temporal and times is not None else None
         subgraph = self.neighbors.sample(
             self._by_type(seeds, src.size),
             seed=seed,
             step=step,
             positions=self._by_type(own, src.size),
-            times=self._by_type(times[rows], src.size) if self.neighbors.temporal and times is not None else None,
+            times=bounds,
             exclude=self._exclude(all_src, all_dst),
             threads=threads,
         )
         found = np.concatenate(list(subgraph.labels_of_seeds.values()))
         negative_labels = np.full(negatives.nodes.size, -1, np.int64)
         negative_labels[met] = found[2 * src.size :]
-        starts = []
-        if self.neighbors.temporal and times is not None:
-            by_type = self._by_type(times[rows], src.size)
-            starts = [(name, subgraph.labels_of_seeds[name], bounds) for name, bounds in by_type.items()]
+        starts = [(name, subgraph.labels_of_seeds[name], own) for name, own in (bounds or {}).items()]
         return LinkBatch(
             subgraph,
             found[: src.size],

@@ -2,52 +2,35 @@
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, locate, locate_extra
-from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, FLAG_WEIGHTS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
+from graph_store.adjacency import LOOK_AHEAD, locate_extra
+from graph_store.blocks import BLOCK_SHIFT, FLAG_WEIGHTS, HUB_EDGES
 from graph_store.draws import mixed
 from graph_store.edge_positions import first_position
 from graph_store.kernels import kernel, load_bits, prefetch
-from graph_store.packing import bit_length, bit_mask, unpack, words_of
+from graph_store.packing import bit_mask, unpack, words_of
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks
+from graph_store.sampling.located import BIT, BITS, DEGREE, ENTRY, FIRST, MARK, NUM_ROWS, SLOT, find_lists
 from graph_store.sampling.picks import barred_picks, recent_picks, top_hub_picks, top_picks, uniform_picks
 from graph_store.sampling.rule import TOP, UNIFORM
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import weighted_picks
 
-# What is known of each of the lists at hand, by row.
-DEGREE, BIT, BITS, FIRST, ENTRY, MARK, SLOT, LOW, HIGH = range(9)
-WEIGHT, TIME_BIT, TIME_BITS, TIME_BASE, ID_BIT, ID_BITS, ID_BASE, _ROWS = range(9, 17)
+# What else is known of each of the lists at hand: the places that may be drawn, and where their columns lie.
+LOW, HIGH = range(NUM_ROWS, NUM_ROWS + 2)
+WEIGHT, TIME_BIT, TIME_BITS, TIME_BASE, ID_BIT, ID_BITS, ID_BASE, _ROWS = range(NUM_ROWS + 2, NUM_ROWS + 10)
 _EARLIEST, _LATEST = np.int64(np.iinfo(np.int64).min), np.int64(np.iinfo(np.int64).max)
 
 
 @kernel
 def _find_lists(arrays, nodes, low, size, spots):
-    """Locate lists, 64 at most."""
-    words, words32, directory, group_base = arrays
-    num_shards = np.uint64(group_base.size - 1)
-    # A power of two, the default of 16 among them, needs no division.
-    shift = np.uint64(bit_length(np.int64(num_shards)) - 1)
-    even = num_shards == np.uint64(1) << shift
+    """Locate lists, 64 at most, of which all places are there."""
+    words = arrays[0]
+    find_lists(arrays, nodes, low, size, spots)
     for i in range(size):
-        node = np.uint64(nodes[low + i])
-        local = node >> shift if even else node // num_shards
-        shard = np.int64(node - local * num_shards)
-        spots[MARK, i] = np.int64(local & np.uint64(GROUP_NODES - 1))
-        spots[SLOT, i] = group_base[shard] + np.int64(local >> np.uint64(GROUP_BITS))
-        prefetch(directory, spots[SLOT, i])
-    for i in range(size):
-        entry = directory[spots[SLOT, i]]
-        block = entry >> BLOCK_SHIFT
-        spots[ENTRY, i] = entry
-        spots[MARK, i] += (block + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS)
-        prefetch(words32, spots[MARK, i])
-        prefetch(words, block)
-    for i in range(size):
-        degree, bit, bits, first = locate(words, words32, spots[ENTRY, i], spots[MARK, i])
-        spots[DEGREE, i], spots[BIT, i], spots[BITS, i], spots[FIRST, i] = degree, bit, bits, first
-        spots[LOW, i], spots[HIGH, i] = 0, degree
-        prefetch(words, bit >> 6)
+        spots[LOW, i], spots[HIGH, i] = 0, spots[DEGREE, i]
+        prefetch(words, spots[ENTRY, i] >> BLOCK_SHIFT)
+        prefetch(words, spots[BIT, i] >> 6)
 
 
 @kernel

@@ -6,17 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.adjacency import Adjacency
-from graph_store.blocks import HUB_EDGES
 from graph_store.errors import BadInput
 from graph_store.kernels import run_ranges
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.list_draws import draw_places, draw_places_by_weight, gather_places
-from graph_store.sampling.neighbors import sample_lists
+from graph_store.sampling.neighbors import MOST, draw_plainly, joined, room_of
 from graph_store.sampling.rule import METHODS, Rule
 
 COLUMNS = ("edge_ids", "weights", "times")
 _NO_PEAKS = np.empty(0, np.float32)
-_MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
 
 
 class Drawn(NamedTuple):
@@ -77,8 +75,8 @@ def draw_lists(
     """
     adjacency.check_blocks(nodes, sweep=True)
     if rule.is_plain and units is None and not (len(columns) or exclude) and (bounds is None or not adjacency.timed):
-        return _plain(adjacency, nodes, rule.fanout, key, threads)
-    fanout = min(rule.fanout, _MOST)
+        return Drawn(*draw_plainly(adjacency, nodes, rule.fanout, key, threads))
+    fanout = min(rule.fanout, MOST)
     window = -1 if rule.window is None else rule.window
     kernel_rule = fanout, rule.replace, METHODS.index(rule.method), rule.strict, window
     wanted = _wanted(adjacency, columns)
@@ -94,9 +92,9 @@ def draw_lists(
     excluded = (none,) * 6 if exclude is None else exclude.arrays
 
     def part(start: int, stop: int) -> list[np.ndarray]:
-        room = _room(adjacency, nodes[start:stop], fanout, replace=rule.replace)
+        room = room_of(adjacency, nodes[start:stop], fanout, replace=rule.replace)
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
-        found = _room_of(wanted, room)
+        found = _columns_of(wanted, room)
         how = asked, kernel_rule, key, excluded, indptr, out, found, start, stop
         if by_weight:
             used = draw_places_by_weight(adjacency.arrays, groups, hubs, *how)
@@ -104,7 +102,7 @@ def draw_lists(
             used = draw_places(adjacency.arrays, groups, *how)
         return [indptr, *(column[:used] for column in (out, *found))]
 
-    return _drawn(_joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)), wanted)
+    return _drawn(joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)), wanted)
 
 
 def gather_lists(
@@ -119,7 +117,7 @@ def gather_lists(
     """Return the neighbours at places `indptr[i] … indptr[i + 1] − 1` of the list of node i, with their columns."""
     wanted = _wanted(adjacency, columns)
     groups = adjacency.group_positions if wanted[2] and not adjacency.numbered else np.empty(0, np.int64)
-    out, found = places.copy(), _room_of(wanted, places.size)
+    out, found = places.copy(), _columns_of(wanted, places.size)
     run_ranges(
         lambda start, stop: gather_places(adjacency.arrays, groups, nodes, indptr, out, found, start, stop),
         nodes.size,
@@ -142,7 +140,7 @@ def _wanted(adjacency: Adjacency, columns: Collection[str]) -> tuple[bool, bool,
     return "weights" in columns and adjacency.weighted, "times" in columns and adjacency.timed, "edge_ids" in columns
 
 
-def _room_of(wanted: tuple[bool, bool, bool], size: int) -> tuple[np.ndarray, ...]:
+def _columns_of(wanted: tuple[bool, bool, bool], size: int) -> tuple[np.ndarray, ...]:
     kinds = np.float32, np.int64, np.int64
     return tuple(np.empty(size if want else 0, kind) for want, kind in zip(wanted, kinds))
 
@@ -156,33 +154,3 @@ def _drawn(parts: list[np.ndarray], wanted: tuple[bool, bool, bool]) -> Drawn:
         weights if wanted[0] else None,
         times if wanted[1] else None,
     )
-
-
-def _plain(adjacency: Adjacency, nodes: np.ndarray, fanout: int, key: np.uint64, threads: int | None) -> Drawn:
-    fanout = min(fanout, _MOST)
-
-    def part(start: int, stop: int) -> list[np.ndarray]:
-        room = _room(adjacency, nodes[start:stop], fanout, replace=False)
-        indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
-        used = sample_lists(adjacency.arrays, nodes, fanout, key, indptr, out, start, stop)
-        return [indptr, out[:used]]
-
-    return Drawn(*_joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12)))
-
-
-def _room(adjacency: Adjacency, nodes: np.ndarray, fanout: int, *, replace: bool) -> int:
-    """Return how many neighbours may be drawn at most."""
-    if 0 <= fanout <= HUB_EDGES or (replace and fanout >= 0):
-        return nodes.size * fanout
-    # Few lists may be that long, so the room is what they need.
-    degrees = adjacency.degrees(nodes)
-    return int((degrees if fanout < 0 else np.minimum(degrees, fanout)).sum())
-
-
-def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """Put the parts of several threads one behind the other."""
-    if len(parts) == 1:
-        return parts[0]
-    offsets = np.cumsum([0] + [part[1].size for part in parts])
-    indptr = [parts[0][0][:1]] + [part[0][1:] + offset for part, offset in zip(parts, offsets)]
-    return [np.concatenate(indptr), *(np.concatenate(columns) for columns in list(zip(*parts))[1:])]

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_store.adjacency import Adjacency, entry_of, list_has, locate, node_mark
-from graph_store.draws import draw, mixed
+from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.first_times import ALWAYS, NEVER, first_times
 
 # How many tries are drawn and tested together: most are met by the first, so that the next are few.
 _ROUNDS = (1, 3, 12)
-_FLOATS = 1 << 53
 
 
 @kernel
@@ -62,7 +61,7 @@ def _place(unit, attempt, size, sums):
     """Draw a place 0 … size − 1, uniformly or, where there are any, by cumulated weights."""
     if sums.size == 0:
         return draw(unit, attempt, size)
-    point = draw(unit, attempt, _FLOATS) / _FLOATS * sums[-1]
+    point = fraction(unit, attempt) * sums[-1]
     if point >= sums[-1]:  # the product was rounded up
         return np.int64(np.searchsorted(sums, sums[-1], side="left"))
     return np.int64(np.searchsorted(sums, point, side="right"))

@@ -18,6 +18,8 @@ from graph_store.kernels import kernel, load_bits, prefetch, run_ranges
 from graph_store.packing import bit_length, bit_mask
 from graph_store.sampling.picks import floyd
 
+MOST = 1 << 62  # a fanout above is the same, and has to fit the kernel's int64
+
 
 @kernel
 def sample_lists(arrays, nodes, fanout, key, indptr, out, start, stop):
@@ -107,22 +109,38 @@ def draw_neighbors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Do as `sample_neighbors` with nodes that are known to be source nodes."""
     adjacency.check_blocks(nodes, sweep=True)
-    key = key_of(seed, step, NEIGHBORS, hop)
-    fanout = min(fanout, 1 << 62)  # more is the same, and has to fit the kernel's int64
+    indptr, neighbors = draw_plainly(adjacency, nodes, fanout, key_of(seed, step, NEIGHBORS, hop), threads)
+    return indptr, neighbors
 
-    def part(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        if 0 <= fanout <= HUB_EDGES:
-            room = (stop - start) * fanout
-        else:  # few lists may be that long, so the room is what they need
-            degrees = adjacency.degrees(nodes[start:stop])
-            room = int((degrees if fanout < 0 else np.minimum(degrees, fanout)).sum())
+
+def draw_plainly(
+    adjacency: Adjacency, nodes: np.ndarray, fanout: int, key: np.uint64, threads: int | None
+) -> list[np.ndarray]:
+    """Draw uniformly without replacement of nodes whose blocks are checked; returns `indptr` and neighbours."""
+    fanout = min(fanout, MOST)
+
+    def part(start: int, stop: int) -> list[np.ndarray]:
+        room = room_of(adjacency, nodes[start:stop], fanout)
         indptr, out = np.empty(stop - start + 1, np.int64), np.empty(room, np.int64)
         used = sample_lists(adjacency.arrays, nodes, fanout, key, indptr, out, start, stop)
-        return indptr, out[:used]
+        return [indptr, out[:used]]
 
-    parts = run_ranges(part, nodes.size, threads=threads, grain=1 << 12)
+    return joined(run_ranges(part, nodes.size, threads=threads, grain=1 << 12))
+
+
+def room_of(adjacency: Adjacency, nodes: np.ndarray, fanout: int, *, replace: bool = False) -> int:
+    """Return how many neighbours may be drawn at most."""
+    if 0 <= fanout <= HUB_EDGES or (replace and fanout >= 0):
+        return nodes.size * fanout
+    # Few lists may be that long, so the room is what they need.
+    degrees = adjacency.degrees(nodes)
+    return int((degrees if fanout < 0 else np.minimum(degrees, fanout)).sum())
+
+
+def joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Put what several threads drew, `indptr` and columns, one behind the other."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0] + [part[1].size for part in parts])
-    joined = [parts[0][0][:1]] + [part[0][1:] + offset for part, offset in zip(parts, offsets)]
-    return np.concatenate(joined), np.concatenate([part[1] for part in parts])
+    indptr = [parts[0][0][:1]] + [part[0][1:] + offset for part, offset in zip(parts, offsets)]
+    return [np.concatenate(indptr), *(np.concatenate(columns) for columns in list(zip(*parts))[1:])]

@@ -14,19 +14,8 @@ from graph_store.blocks import GROUP_NODES
 from graph_store.draws import draw, fraction
 from graph_store.kernels import kernel, load_bits, prefetch
 from graph_store.packing import bit_mask
-from graph_store.sampling.walk_kernels import (
-    BIT,
-    DEGREE,
-    ENTRY,
-    FIRST,
-    NUM_ROWS,
-    PREFETCHED,
-    WIDTH,
-    find_lists,
-    neighbor_at,
-    number_of,
-    starts_again,
-)
+from graph_store.sampling.located import BIT, BITS, DEGREE, ENTRY, FIRST, NUM_ROWS, find_lists
+from graph_store.sampling.walk_kernels import PREFETCHED, neighbor_at, number_of, starts_again
 from graph_store.sampling.weight_sums import drawable, tree_of
 from graph_store.sampling.weights import draw_one
 
@@ -106,14 +95,14 @@ def _draw_place(floats, table, weight, lists, i, unit_key, number):
 @kernel
 def _draw_among_all(words, floats, weight, lists, before, i, previous, by_time, back, away, part):
     """Draw a place of the i-th list by the chances of all its places; -1 where none has any."""
-    degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[WIDTH, i]
+    degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[BITS, i]
     sums, total = np.empty(degree), 0.0
     for place in range(degree):
         own = drawable(floats[weight + place]) if weight >= 0 else 1.0
         node = neighbor_at(words, bit + place * width, width)
         if node == previous:
             own *= back
-        elif own > 0.0 and not list_has(words, before[DEGREE, i], before[BIT, i], before[WIDTH, i], node, by_time):
+        elif own > 0.0 and not list_has(words, before[DEGREE, i], before[BIT, i], before[BITS, i], node, by_time):
             own *= away
         total += own
         sums[place] = total
@@ -129,7 +118,7 @@ def _move_on(paths, keys, hop, restart, lists, block, before):
         i = walkers[k]
         if paths[i, hop] < 0:
             continue
-        for row in (DEGREE, BIT, WIDTH):
+        for row in (DEGREE, BIT, BITS):
             before[row, kept] = lists[row, k]
         again = starts_again(hop, 1, keys[i], restart)
         walkers[kept], previous[kept] = i, -1 if again or hop == 0 else origins[k]
@@ -144,7 +133,7 @@ def _find_weights(words, words32, floats, lists, count, weights):
     for i in range(count):
         if lists[DEGREE, i]:
             weights[i] = locate_extra(
-                words, words32, lists[ENTRY, i], lists[DEGREE, i], lists[BIT, i], lists[WIDTH, i], lists[FIRST, i]
+                words, words32, lists[ENTRY, i], lists[DEGREE, i], lists[BIT, i], lists[BITS, i], lists[FIRST, i]
             )[0]
             for place in range(0, min(lists[DEGREE, i], PREFETCHED), 16):
                 prefetch(floats, weights[i] + place)
@@ -183,20 +172,20 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                 # Of a walk that has ended its start stands in and is not asked.
                 since = paths[low + k, 0 if again else hops[0] - 1]
                 origins[k] = since if since >= 0 else paths[low + k, 0]
-            find_lists(arrays, origins, count, lists)
+            find_lists(arrays, origins, 0, count, lists)
         for hop in range(hops[0], hops[1]):
             paths[low : min(low + _TOGETHER, stop), hop + 1] = -1
             count = _move_on(paths, keys, hop, restart, lists, (walkers, origins, previous, count), before)
-            find_lists(arrays, origins, count, lists)
+            find_lists(arrays, origins, 0, count, lists)
             if weighted:
                 _find_weights(words, words32, floats, lists, count, weights)
             if apart and not distinct:
                 for i in range(count):
                     place = _guess(lists[DEGREE, i], previous[i], num_nodes)
-                    prefetch(words, (lists[BIT, i] + place * lists[WIDTH, i]) >> 6)
+                    prefetch(words, (lists[BIT, i] + place * lists[BITS, i]) >> 6)
             left, attempt = 0, 0
             for i in range(count):
-                degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[WIDTH, i]
+                degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[BITS, i]
                 if degree == 0:
                     continue
                 waiting[left], tops[i] = i, max(limit, back)
@@ -223,7 +212,7 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                             scores[i] = tops[i] * fraction(key, number + 1)
                             if apart and scores[i] >= limit:
                                 places[i] = -1
-                                bit, width = lists[BIT, i], lists[WIDTH, i]
+                                bit, width = lists[BIT, i], lists[BITS, i]
                                 if copies_of(words, bit, width, degree, previous[i], num_nodes)[1]:
                                     paths[walkers[i], hop + 1] = previous[i]
                                 else:
@@ -232,7 +221,7 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                                 continue
                         places[i] = _draw_place(floats, table, weights[i], lists, i, key, number)
                     if places[i] >= 0:
-                        prefetch(words, (lists[BIT, i] + places[i] * lists[WIDTH, i]) >> 6)
+                        prefetch(words, (lists[BIT, i] + places[i] * lists[BITS, i]) >> 6)
                         waiting[drawn] = i
                         drawn += 1
                 for k in range(drawn):
@@ -241,7 +230,7 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                         waiting[still] = i
                         still += 1
                         continue
-                    width = lists[WIDTH, i]
+                    width = lists[BITS, i]
                     node = neighbor_at(words, lists[BIT, i] + places[i] * width, width)
                     if scores[i] < (back if node == previous[i] else least):
                         paths[walkers[i], hop + 1] = node
@@ -252,10 +241,10 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                         nodes[i], tested[num_tested] = node, i
                         num_tested += 1
                         place = _guess(before[DEGREE, i], node, num_nodes)
-                        prefetch(words, (before[BIT, i] + place * before[WIDTH, i]) >> 6)
+                        prefetch(words, (before[BIT, i] + place * before[BITS, i]) >> 6)
                 for k in range(num_tested):
                     i = tested[k]
-                    degree, bit, width = before[DEGREE, i], before[BIT, i], before[WIDTH, i]
+                    degree, bit, width = before[DEGREE, i], before[BIT, i], before[BITS, i]
                     if by_time:
                         near = list_has(words, degree, bit, width, nodes[i], True)
                     else:

@@ -143,12 +143,23 @@ def _along(
     ends = [(entry.src, entry.dst) for entry in (known_type(known, name) for name in metapath)]
     if direction == "in":
         ends = [(dst, src) for src, dst in ends]
+    check_path(metapath, ends)
+    return [{name: fanout} for name, fanout in zip(metapath, fanouts)]
+
+
+def check_path(metapath: Sequence[str], ends: Sequence[tuple[str, str]]) -> None:
+    """Raise BadInput where an edge type does not go on from the node type that the one before leads to.
+
+    Parameters
+    ----------
+    ends : sequence of (str, str)
+        Of each edge type the node types that it goes from and to.
+    """
     for hop, ((_, reached), (expanded, _)) in enumerate(zip(ends[:-1], ends[1:])):
         if reached != expanded:
             raise BadInput(
                 f"metapath: {metapath[hop]} leads to nodes of {reached}, {metapath[hop + 1]} goes on from {expanded}"
             )
-    return [{name: fanout} for name, fanout in zip(metapath, fanouts)]
 
 
 def known_type(known: Mapping[str, StoredEdgeType], name: str) -> StoredEdgeType:

@@ -8,6 +8,7 @@ import numpy as np
 from graph_store.errors import BadInput
 from graph_store.manifest import StoredEdgeType
 from graph_store.sampling.pinsage import visited_neighbors
+from graph_store.sampling.plan import check_path
 from graph_store.sampling.walks import walk
 
 if TYPE_CHECKING:
@@ -69,12 +70,8 @@ def ways_of(
     if not len(metapath):
         raise BadInput("metapath must name one edge type or more, got none")
     ways = [store.chain(name, 1)[0] for name in metapath]
-    onwards = ways[1:] + (ways[:1] if length > len(ways) else [])
-    for before, after in zip(ways, onwards):
-        if before.dst != after.src:
-            raise BadInput(
-                f"metapath: {before.name} leads to nodes of {before.dst}, {after.name} goes on from {after.src}"
-            )
+    around = ways + (ways[:1] if length > len(ways) else [])
+    check_path([way.name for way in around], [(way.src, way.dst) for way in around])
     return ways
 
 

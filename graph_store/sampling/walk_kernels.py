@@ -7,24 +7,14 @@ by `number_of(hop)`: the first decides whether it starts again, those behind it 
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, locate, locate_extra
-from graph_store.blocks import (
-    BLOCK_SHIFT,
-    DELTA_MASK,
-    GROUP_BITS,
-    GROUP_NODES,
-    HEADER_WORDS,
-    HUB_SHIFT,
-    MARKS_SHIFT,
-)
+from graph_store.adjacency import LOOK_AHEAD, locate_extra
 from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel, load_bits, prefetch
-from graph_store.packing import bit_length, bit_mask, unpack
+from graph_store.packing import bit_mask, unpack
+from graph_store.sampling.located import BIT, BITS, DEGREE, ENTRY, FIRST, NUM_ROWS, find_lists
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weights import draw_one
 
-# Rows of what is known of the lists of a block of walkers.
-DEGREE, BIT, WIDTH, FIRST, ENTRY, MARK, NUM_ROWS = range(7)
 # Of a list's weights so many are asked for in advance; what lies behind them the processor foresees.
 PREFETCHED = 128
 _LATEST = np.int64(np.iinfo(np.int64).max)
@@ -51,31 +41,22 @@ def starts_again(hop, period, unit_key, restart):
 
 
 @kernel
-def find_lists(arrays, nodes, count, lists):
-    """Locate the lists of at most 64 nodes and ask the memory for where they begin."""
-    words, words32, directory, group_base = arrays
-    num_shards = np.uint64(group_base.size - 1)
-    # A power of two, the default of 16 among them, needs no division.
-    shift = np.uint64(bit_length(np.int64(num_shards)) - 1)
-    even = num_shards == np.uint64(1) << shift
-    for i in range(count):
-        node = np.uint64(nodes[i])
-        local = node >> shift if even else node // num_shards
-        shard = np.int64(node - local * num_shards)
-        lists[MARK, i] = np.int64(local & np.uint64(GROUP_NODES - 1))
-        lists[ENTRY, i] = group_base[shard] + np.int64(local >> np.uint64(GROUP_BITS))
-        prefetch(directory, lists[ENTRY, i])
-    for i in range(count):
-        entry = directory[lists[ENTRY, i]]
-        block = entry >> BLOCK_SHIFT
-        lists[ENTRY, i] = entry
-        lists[MARK, i] += (block + HEADER_WORDS) * 2 + ((entry & DELTA_MASK) << GROUP_BITS)
-        prefetch(words32, lists[MARK, i])
-        if (entry >> HUB_SHIFT) & 1:
-            prefetch(words, block + HEADER_WORDS + ((entry >> MARKS_SHIFT) & 0x3FF))
-    for i in range(count):
-        degree, bit, width, first = locate(words, words32, lists[ENTRY, i], lists[MARK, i])
-        lists[DEGREE, i], lists[BIT, i], lists[WIDTH, i], lists[FIRST, i] = degree, bit, width, first
+def _who_goes_on(paths, keys, clocks, times, when, low, size, origins, walkers):
+    """List the walkers of a block that have not ended, and from where each takes its hop; returns how many.
+
+    `when` is (hop, period, restart); who starts again has its clock, if any, set back. Column hop + 1 gets -1 for all.
+    """
+    hop, period, restart = when
+    count = 0
+    for i in range(low, low + size):
+        paths[i, hop + 1] = -1
+        if paths[i, hop] >= 0:
+            again = starts_again(hop, period, keys[i], restart)
+            if again and clocks.size:
+                clocks[i] = times[i]
+            origins[count], walkers[count] = paths[i, 0] if again else paths[i, hop], i
+            count += 1
+    return count
 
 
 @kernel
@@ -104,27 +85,21 @@ def uniform_hops(arrays, keys, paths, hops, period, restart, start, stop):
     words = arrays[0]
     lists = np.empty((NUM_ROWS, LOOK_AHEAD), np.int64)
     origins, walkers = np.empty(LOOK_AHEAD, np.int64), np.empty(LOOK_AHEAD, np.int64)
-    bits = np.empty(LOOK_AHEAD, np.int64)
+    bits, no_clocks = np.empty(LOOK_AHEAD, np.int64), np.empty(0, np.int64)
     for low in range(start, stop, LOOK_AHEAD):
         size = min(LOOK_AHEAD, stop - low)
         for hop in range(hops[0], hops[1]):
-            count = 0
-            for i in range(low, low + size):
-                paths[i, hop + 1] = -1
-                if paths[i, hop] >= 0:
-                    again = starts_again(hop, period, keys[i], restart)
-                    origins[count], walkers[count] = paths[i, 0] if again else paths[i, hop], i
-                    count += 1
-            find_lists(arrays, origins, count, lists)
+            count = _who_goes_on(paths, keys, no_clocks, no_clocks, (hop, period, restart), low, size, origins, walkers)
+            find_lists(arrays, origins, 0, count, lists)
             for i in range(count):
                 bits[i] = -1
                 if lists[DEGREE, i]:
                     place = draw(keys[walkers[i]], number_of(hop) + 1, lists[DEGREE, i])
-                    bits[i] = lists[BIT, i] + place * lists[WIDTH, i]
+                    bits[i] = lists[BIT, i] + place * lists[BITS, i]
                     prefetch(words, bits[i] >> 6)
             for i in range(count):
                 if bits[i] >= 0:
-                    paths[walkers[i], hop + 1] = neighbor_at(words, bits[i], lists[WIDTH, i])
+                    paths[walkers[i], hop + 1] = neighbor_at(words, bits[i], lists[BITS, i])
 
 
 @kernel
@@ -182,21 +157,13 @@ def valued_hops(arrays, table, keys, paths, clocks, times, rule, hops, period, r
     for low in range(start, stop, LOOK_AHEAD):
         size = min(LOOK_AHEAD, stop - low)
         for hop in range(hops[0], hops[1]):
-            count = 0
-            for i in range(low, low + size):
-                paths[i, hop + 1] = -1
-                if paths[i, hop] >= 0:
-                    again = starts_again(hop, period, keys[i], restart)
-                    if again and clocks.size:
-                        clocks[i] = times[i]
-                    origins[count], walkers[count] = paths[i, 0] if again else paths[i, hop], i
-                    count += 1
-            find_lists(arrays, origins, count, lists)
+            count = _who_goes_on(paths, keys, clocks, times, (hop, period, restart), low, size, origins, walkers)
+            find_lists(arrays, origins, 0, count, lists)
             for i in range(count):
                 degree = lists[DEGREE, i]
                 if degree:
                     weight, time_bit, time_bits, base, _, _, _ = locate_extra(
-                        words, words32, lists[ENTRY, i], degree, lists[BIT, i], lists[WIDTH, i], lists[FIRST, i]
+                        words, words32, lists[ENTRY, i], degree, lists[BIT, i], lists[BITS, i], lists[FIRST, i]
                     )
                     columns[0, i], columns[1, i], columns[2, i], columns[3, i] = weight, time_bit, time_bits, base
                     if weighted:
@@ -219,11 +186,11 @@ def valued_hops(arrays, table, keys, paths, clocks, times, rule, hops, period, r
                     places[i] = draw_one(floats, columns[0, i], tree, degree, begin, end, keys[walker], number)
                 else:
                     places[i] = begin + draw(keys[walker], number_of(hop) + 1, end - begin)
-                prefetch(words, (lists[BIT, i] + places[i] * lists[WIDTH, i]) >> 6)
+                prefetch(words, (lists[BIT, i] + places[i] * lists[BITS, i]) >> 6)
             for i in range(count):
                 if places[i] >= 0:
-                    bit = lists[BIT, i] + places[i] * lists[WIDTH, i]
-                    paths[walkers[i], hop + 1] = neighbor_at(words, bit, lists[WIDTH, i])
+                    bit = lists[BIT, i] + places[i] * lists[BITS, i]
+                    paths[walkers[i], hop + 1] = neighbor_at(words, bit, lists[BITS, i])
                     if clocks.size:
                         column = columns[1, i], columns[2, i], columns[3, i]
                         clocks[walkers[i]] = _time_at(words, column, places[i])

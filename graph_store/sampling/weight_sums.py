@@ -12,7 +12,8 @@ import numpy as np
 
 from graph_store.adjacency import locate, locate_extra
 from graph_store.blocks import FLAG_HUBS, HEADER_WORDS, HUB_EDGES, HUB_MARK, directory_entry
-from graph_store.kernels import inlined, kernel, mix64
+from graph_store.kernels import inlined, kernel
+from graph_store.sampling.probing import FREE, slot_of
 
 _HIGHEST = np.float64(np.finfo(np.float32).max)
 
@@ -75,15 +76,6 @@ def greatest_weight(floats, weight, degree):
 
 
 @kernel
-def _slot_of(heads, head):
-    mask = np.uint64(heads.size - 1)
-    slot = np.int64(mix64(np.uint64(head)) & mask)
-    while heads[slot] >= 0 and heads[slot] != head:
-        slot = np.int64(np.uint64(slot + 1) & mask)
-    return slot
-
-
-@kernel
 def tree_of(table, first, degree):
     """Return the tree of a located list, (sums, where it begins, chunks): -1 and 0 for one that is no hub.
 
@@ -92,7 +84,7 @@ def tree_of(table, first, degree):
     heads, starts, sums = table
     if first >= 0:
         return sums, np.int64(-1), np.int64(0)
-    slot = _slot_of(heads, -1 - first)
+    slot = slot_of(heads, -1 - first)
     if heads[slot] < 0:
         return sums, np.int64(-1), np.int64(0)
     return sums, starts[slot], (degree + HUB_EDGES - 1) // HUB_EDGES
@@ -111,59 +103,51 @@ def _hub_blocks(words, blocks, found):
 
 
 @kernel
-def _sizes(words, words32, hub_blocks):
-    """Return how many hubs and how many sums there are."""
-    hubs, size = 0, 0
-    for block in hub_blocks:
-        num_nodes = np.int64(words32[block * 2 + 4])
-        entry, marks = directory_entry(words[block], num_nodes, block), (block + HEADER_WORDS) * 2
-        for mark in range(marks, marks + num_nodes):
-            if words32[mark] & HUB_MARK:
-                degree = locate(words, words32, entry, mark)[0]
-                hubs, size = hubs + 1, size + 2 * ((degree + HUB_EDGES - 1) // HUB_EDGES)
-    return hubs, size
-
-
-@kernel
-def _fill_peaks(words, words32, hub_blocks, heads, starts, peaks):
-    floats = words32.view(np.float32)
+def _hub_lists(words, words32, hub_blocks, hubs):
+    """List the hubs of some blocks, as (word of its head, degree, word of its first weight); returns how many."""
+    count = 0
     for block in hub_blocks:
         num_nodes = np.int64(words32[block * 2 + 4])
         entry, marks = directory_entry(words[block], num_nodes, block), (block + HEADER_WORDS) * 2
         for mark in range(marks, marks + num_nodes):
             if not words32[mark] & HUB_MARK:
                 continue
-            degree, bit, bits, first = locate(words, words32, entry, mark)
-            weight = locate_extra(words, words32, entry, degree, bit, bits, first)[0]
-            start = starts[_slot_of(heads, -1 - first)] // 2
-            for low in range(0, degree, HUB_EDGES):
-                peak = np.float32(-np.inf)
-                for at in range(weight + low, weight + min(low + HUB_EDGES, degree)):
-                    if floats[at] > peak:
-                        peak = floats[at]
-                peaks[start + low // HUB_EDGES] = peak
+            if count < hubs.shape[0]:
+                degree, bit, bits, first = locate(words, words32, entry, mark)
+                weight = locate_extra(words, words32, entry, degree, bit, bits, first)[0]
+                hubs[count, 0], hubs[count, 1], hubs[count, 2] = -1 - first, degree, weight
+            count += 1
+    return count
 
 
 @kernel
-def _fill(words, words32, hub_blocks, heads, starts, sums):
-    floats, start = words32.view(np.float32), 0
-    for block in hub_blocks:
-        num_nodes = np.int64(words32[block * 2 + 4])
-        entry, marks = directory_entry(words[block], num_nodes, block), (block + HEADER_WORDS) * 2
-        for mark in range(marks, marks + num_nodes):
-            if not words32[mark] & HUB_MARK:
-                continue
-            degree, bit, bits, first = locate(words, words32, entry, mark)
-            weight = locate_extra(words, words32, entry, degree, bit, bits, first)[0]
-            slot, chunks = _slot_of(heads, -1 - first), (degree + HUB_EDGES - 1) // HUB_EDGES
-            heads[slot], starts[slot] = -1 - first, start
-            for chunk in range(chunks):
-                low = chunk * HUB_EDGES
-                sums[start + chunks + chunk] = range_weight(floats, weight, low, min(low + HUB_EDGES, degree))
-            sums[start] = greatest_weight(floats, weight, degree)
-            for node in range(chunks - 1, 0, -1):
-                sums[start + node] = sums[start + 2 * node] + sums[start + 2 * node + 1]
-            start += 2 * chunks
+def _fill_peaks(floats, hubs, peaks):
+    at = 0
+    for i in range(hubs.shape[0]):
+        degree, weight = hubs[i, 1], hubs[i, 2]
+        for low in range(0, degree, HUB_EDGES):
+            peak = np.float32(-np.inf)
+            for place in range(weight + low, weight + min(low + HUB_EDGES, degree)):
+                if floats[place] > peak:
+                    peak = floats[place]
+            peaks[at] = peak
+            at += 1
+
+
+@kernel
+def _fill(floats, hubs, heads, starts, sums):
+    start = 0
+    for i in range(hubs.shape[0]):
+        head, degree, weight = hubs[i, 0], hubs[i, 1], hubs[i, 2]
+        slot, chunks = slot_of(heads, head), (degree + HUB_EDGES - 1) // HUB_EDGES
+        heads[slot], starts[slot] = head, start
+        for chunk in range(chunks):
+            low = chunk * HUB_EDGES
+            sums[start + chunks + chunk] = range_weight(floats, weight, low, min(low + HUB_EDGES, degree))
+        sums[start] = greatest_weight(floats, weight, degree)
+        for node in range(chunks - 1, 0, -1):
+            sums[start + node] = sums[start + 2 * node] + sums[start + 2 * node + 1]
+        start += 2 * chunks
 
 
 def hub_blocks_of(words: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -173,21 +157,29 @@ def hub_blocks_of(words: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     return found
 
 
+def _hubs_of(words: np.ndarray, hub_blocks: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return int64[h, 3], the hubs of some blocks in their order, and how many chunks of 512 weights they have."""
+    words32 = words.view(np.uint32)
+    hubs = np.empty((_hub_lists(words, words32, hub_blocks, np.empty((0, 3), np.int64)), 3), np.int64)
+    _hub_lists(words, words32, hub_blocks, hubs)
+    return hubs, int((-(-hubs[:, 1] // HUB_EDGES)).sum())
+
+
 def sums_of(words: np.ndarray, hub_blocks: np.ndarray) -> WeightSums:
     """Add up the weights of the hubs in some blocks, reading them once."""
-    words32 = words.view(np.uint32)
-    hubs, size = _sizes(words, words32, hub_blocks)
-    slots = 1 << int(2 * hubs).bit_length()
-    table = WeightSums(np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.empty(size, np.float64))
-    _fill(words, words32, hub_blocks, *table)
+    hubs, chunks = _hubs_of(words, hub_blocks)
+    slots = 1 << (2 * len(hubs)).bit_length()
+    table = WeightSums(np.full(slots, FREE), np.zeros(slots, np.int64), np.empty(2 * chunks, np.float64))
+    _fill(words.view(np.float32), hubs, *table)
     return table
 
 
-def peaks_of(words: np.ndarray, hub_blocks: np.ndarray, table: WeightSums) -> np.ndarray:
+def peaks_of(words: np.ndarray, hub_blocks: np.ndarray) -> np.ndarray:
     """Return float32[t / 2], the greatest of each 512 weights of the hubs in some blocks, NaN aside.
 
     Those of a hub begin at half of where its tree begins.
     """
-    peaks = np.empty(table.sums.size // 2, np.float32)
-    _fill_peaks(words, words.view(np.uint32), hub_blocks, table.heads, table.starts, peaks)
+    hubs, chunks = _hubs_of(words, hub_blocks)
+    peaks = np.empty(chunks, np.float32)
+    _fill_peaks(words.view(np.float32), hubs, peaks)
     return peaks
