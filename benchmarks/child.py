@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import json
 import os
-import resource
 import sys
 import threading
 import traceback
@@ -60,7 +59,8 @@ class MemoryWatch:
     ) -> None:
         self._done.set()
         self._thread.join()
-        self.resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        # Not `ru_maxrss`, which a program inherits from the process that started it.
+        self.resident = status()["VmHWM"]
 
 
 class DiskWatch:

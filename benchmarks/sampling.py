@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,7 +17,7 @@ from benchmarks.sampling_csr import CsrSampler
 from graph_store.sampling.relabel import Relabeller
 
 EDGE_TYPE = "node:links:node"
-PARTS = ("uniform", "weighted", "temporal", "walks", "relabel")
+PARTS, VALUED = ("uniform", "walks", "relabel", "weighted", "temporal"), ("weighted", "temporal")
 SEED, MAX_TIME = 7, 1000
 WALK_LENGTH, NODE2VEC_LENGTH, P, Q = 20, 10, 0.5, 2.0
 Cases = dict[str, Callable[[], float]]
@@ -61,16 +61,26 @@ def _timed(call: Callable[[int, int], Any], batches: int, workers: int) -> Calla
 
 
 class Bench:
-    """A store, the same graph in plain arrays, and the peers that have it."""
+    """A store, the same graph in plain arrays, and the peers that have it.
 
-    def __init__(self, options: argparse.Namespace, data: Path, folder: Path, stack: ExitStack) -> None:
+    Parameters
+    ----------
+    valued : bool
+        Whether edges have weights and times; lists are by time then.
+    """
+
+    def __init__(
+        self, options: argparse.Namespace, data: Path, folder: Path, stack: ExitStack, *, valued: bool
+    ) -> None:
         self.options, self.folder, self._stack = options, folder, stack
         self.rows: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
         self._peers: dict[str, Peer] = {}
-        self._valued = bool({"weighted", "temporal"} & set(options.parts))
-        source, times = _valued(data, options.scale) if self._valued else (graph_file(data, options.scale), None)
-        self.store = stack.enter_context(self._ingested(source, folder / "store"))
+        source, times = _valued(data, options.scale) if valued else (graph_file(data, options.scale), None)
+        columns = {"weight": "w", "time": "t"} if valued else {}
+        schema = graph_store.Schema.from_edges(source, edge_type=EDGE_TYPE, src="src", dst="dst", **columns)
+        graph_store.ingest(schema, folder / "store")
+        self.store = stack.enter_context(graph_store.open(folder / "store"))
         nodes = self.store.nodes("node")
         self.seeds = np.random.default_rng(3).choice(nodes, (options.batches, options.batch))
         self.node_times = None
@@ -78,12 +88,6 @@ class Bench:
             self.node_times = np.zeros(int(nodes.max()) + 1, np.int64)
             self.node_times[nodes] = times[self.store.to_ids("node", nodes)]
         self.indptr, self.indices, self.weights = self._plain(nodes)
-
-    def _ingested(self, source: Path, path: Path) -> graph_store.GraphStore:
-        columns = {"weight": "w", "time": "t"} if self._valued else {}
-        schema = graph_store.Schema.from_edges(source, edge_type=EDGE_TYPE, src="src", dst="dst", **columns)
-        graph_store.ingest(schema, path)
-        return graph_store.open(path)
 
     def _plain(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return `indptr` by node (gaps are empty), neighbours as nodes, and weights."""
@@ -207,7 +211,9 @@ class Bench:
         seconds = self.report(part, threads, cases, "batches", {"": batches})
         rates = {case: self._edges[case] / value for case, value in seconds.items()}
         value = rates["gossamer"] / rates[name] if name in rates else None
-        self.figures.append(figure(f"{part}, edges/s times {name}, {threads} threads", value, "x", least=1.8))
+        self.figures.append(
+            figure(f"{part}, edges/s times {name}, {threads} thread{'s' * (threads > 1)}", value, "x", least=1.8)
+        )
 
     def weighted(self) -> None:
         """The same in proportion to weights, without replacement."""
@@ -255,7 +261,11 @@ class Bench:
             pairs = (("uniform", "torch-cluster", 1.5), ("node2vec", "DGL", 20), ("node2vec", "torch-cluster", None))
             for kind, name, least in pairs:
                 value = ratio(seconds, f"{kind}, gossamer", f"{kind}, {name}")
-                self.figures.append(figure(f"{kind} walks, times {name}, {threads} threads", value, "x", least=least))
+                self.figures.append(
+                    figure(
+                        f"{kind} walks, times {name}, {threads} thread{'s' * (threads > 1)}", value, "x", least=least
+                    )
+                )
 
     def _walk(self, starts: np.ndarray, threads: int, **options: Any) -> Callable[[], float]:
         from graph_store.sampling.walks import walk
@@ -308,13 +318,20 @@ def main() -> None:
     parser.add_argument("--fanouts", type=_fanouts, default=[15, 10, 5], help="of each hop (default 15,10,5)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
     options = parser.parse_args()
-    with folders(options) as (data, folder), ExitStack() as stack:
-        bench = Bench(options, data, folder, stack)
-        parts: Iterable[str] = [part for part in PARTS if part in options.parts]
-        for part in parts:
-            getattr(bench, part)()
+    rows, figures = [], []
+    with folders(options) as (data, folder):
+        for valued in (False, True):
+            parts = [part for part in PARTS if part in options.parts and (part in VALUED) == valued]
+            own = folder / ("valued" if valued else "plain")
+            own.mkdir()
+            with ExitStack() as stack:
+                bench = Bench(options, data, own, stack, valued=valued) if parts else None
+                for part in parts:
+                    getattr(bench, part)()
+            if bench is not None:
+                rows, figures = rows + bench.rows, figures + bench.figures
     extra = {"fanouts": options.fanouts, "batch": options.batch, "scale": options.scale}
-    write_report("sampling", bench.rows, extra, figures=bench.figures)
+    write_report("sampling", rows, extra, figures=figures)
 
 
 if __name__ == "__main__":

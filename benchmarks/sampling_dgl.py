@@ -1,7 +1,5 @@
 """The DGL side of `benchmarks.sampling`, run in DGL's own environment: answers JSON lines with JSON lines."""
 
-import json
-import os
 import sys
 import time
 import types
@@ -9,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from answering import answer_requests
 
 
 class _Absent(types.ModuleType):
@@ -66,32 +65,21 @@ class Peer:
 
     def node2vec(self, request):
         """Walk from all seeds."""
-        starts = torch.cat(self.seeds)[: request["walks"]]
-        start = time.perf_counter()
-        dgl.sampling.node2vec_random_walk(self.out, starts, request["p"], request["q"], request["length"])
-        return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
+        walk = dgl.sampling.node2vec_random_walk
+        return self._walks(
+            request, lambda starts: walk(self.out, starts, request["p"], request["q"], request["length"])
+        )
 
     def uniform(self, request):
         """Walk from all seeds, uniformly."""
+        return self._walks(request, lambda starts: dgl.sampling.random_walk(self.out, starts, length=request["length"]))
+
+    def _walks(self, request, walk):
         starts = torch.cat(self.seeds)[: request["walks"]]
         start = time.perf_counter()
-        dgl.sampling.random_walk(self.out, starts, length=request["length"])
+        walk(starts)
         return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
 
 
-def main():
-    """Answer requests until the input ends; what DGL prints goes to stderr."""
-    answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
-    os.dup2(2, 1)
-    peer = Peer()
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = getattr(peer, request["do"])(request)
-        except Exception as error:  # the error travels to the caller
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_requests(Peer())

@@ -3,13 +3,12 @@
 Without pyg-lib its loaders draw with torch-sparse, whose operators are called here directly; walks are torch-cluster's.
 """
 
-import json
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from answering import answer_requests
 
 
 class Peer:
@@ -78,38 +77,21 @@ class Peer:
 
     def uniform(self, request):
         """Walk from all seeds with torch-cluster, uniformly."""
-        import torch_cluster  # noqa: F401
-
-        torch.set_num_threads(request["threads"])
-        starts = torch.cat(self.seeds)[: request["walks"]]
-        start = time.perf_counter()
-        torch.ops.torch_cluster.random_walk(self.indptr, self.indices, starts, request["length"], 1.0, 1.0)
-        return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
+        return self._walks(request, 1.0, 1.0)
 
     def node2vec(self, request):
         """Walk from all seeds with torch-cluster."""
+        return self._walks(request, request["p"], request["q"])
+
+    def _walks(self, request, p, q):
         import torch_cluster  # noqa: F401
 
         torch.set_num_threads(request["threads"])
         starts = torch.cat(self.seeds)[: request["walks"]]
         start = time.perf_counter()
-        torch.ops.torch_cluster.random_walk(
-            self.indptr, self.indices, starts, request["length"], request["p"], request["q"]
-        )
+        torch.ops.torch_cluster.random_walk(self.indptr, self.indices, starts, request["length"], p, q)
         return {"seconds": time.perf_counter() - start, "walks": starts.numel()}
 
 
-def main():
-    """Answer requests until the input ends."""
-    peer = Peer()
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = getattr(peer, request["do"])(request)
-        except Exception as error:  # the error travels to the caller
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_requests(Peer())

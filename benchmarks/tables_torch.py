@@ -1,11 +1,10 @@
 """The torch side of `benchmarks.tables`, run in torch's own environment: answers JSON lines with JSON lines."""
 
-import json
-import sys
 import time
 
 import numpy as np
 import torch
+from answering import answer_requests
 
 OPTIMIZERS = {
     "sgd": lambda weights, rate: torch.optim.SGD(weights, lr=rate),
@@ -67,17 +66,5 @@ class Peer:
         return {}
 
 
-def main():
-    """Answer requests until the input ends."""
-    peer = Peer()
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = getattr(peer, request["do"])(request)
-        except Exception as error:  # the error travels to the caller
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_requests(Peer())
