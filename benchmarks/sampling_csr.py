@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD
 from graph_store.draws import NEIGHBORS, key_of, mixed
 from graph_store.kernels import kernel, prefetch
+from graph_store.packed_lists import LOOK_AHEAD
 from graph_store.sampling.picks import floyd
 from graph_store.sampling.sampler import Sampler
 

@@ -25,7 +25,7 @@ SPOOL_ROW = 16  # a row and direction that waits on disk during an ingest
 SECONDS_FIXED = 0.6
 SECONDS_A_ROW = {"in memory": 0.12e-6, "spilled": 0.17e-6}
 # Of a second process beside the first, as measured by `benchmarks.ingest`.
-EFFICIENCY = 0.22
+EFFICIENCY = 0.11
 
 PREDICTED = ("adjacency", "ids", "shards")
 

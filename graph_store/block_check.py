@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from graph_store.blocks import BLOCK_SHIFT, GROUP_BITS
+from graph_store.arena_blocks import BLOCK_SHIFT
+from graph_store.blocks import GROUP_BITS
 from graph_store.kernels import kernel
 from graph_store.section_check import PART_BYTES, SectionCheck
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graph_store.arena import add_sums
+from graph_store.arena_blocks import BLOCK_SHIFT, arena_words, check_addressable, fill_arena
 from graph_store.arena_layout import Section, Sums, laid_out, seal, write_part
-from graph_store.blocks import BLOCK_SHIFT, GROUP_NODES, Encoded, arena_words, check_addressable, fill_arena
+from graph_store.blocks import GROUP_NODES, Encoded
 from graph_store.spool import Piece, Spool
 
 _PENDING_BYTES = 1 << 16

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from graph_store.adjacency import Adjacency, directory_slot, find_entry, locate, locate_extra, node_mark
-from graph_store.blocks import BLOCK_SHIFT, DELTA_MASK, GROUP_BITS, HEADER_WORDS, HUB_SHIFT
+from graph_store.adjacency import Adjacency
+from graph_store.arena_blocks import BLOCK_SHIFT, DELTA_MASK, HUB_SHIFT
+from graph_store.blocks import GROUP_BITS, HEADER_WORDS
 from graph_store.kernels import int64_array, kernel, run_ranges
+from graph_store.packed_lists import directory_slot, find_entry, locate, locate_extra, node_mark
 from graph_store.packing import bit_mask, unpack
 
 

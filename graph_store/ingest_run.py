@@ -5,7 +5,7 @@ each rank has some of them. Then ids become nodes and rows get their shard: each
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class IngestRun:
         self.rows_read = 0
         self.edge_rows: list[dict[str, int]] = []
         self.own_rows: list = []
-        self.batch_rows = [self._batch_rows(task) for task in self.tasks()]
+        self.batch_rows = [self._batch_rows(task) for task in self.tasks]
         self._sources: dict[str, list[list[Source]]] = {}
 
     def close_rows(self) -> None:
@@ -111,6 +111,7 @@ class IngestRun:
 
     # Reading
 
+    @cached_property
     def tasks(self) -> list[Task]:
         """Return the sources that this rank reads, in the order of the input."""
         schema, ranks = self.context.schema, self.context.ranks
@@ -130,7 +131,7 @@ class IngestRun:
         return source_bytes(owner.sources[place])
 
     def _read(self) -> None:
-        tasks, progress, checkpoints = self.tasks(), self.context.progress, self.context.checkpoints
+        tasks, progress, checkpoints = self.tasks, self.context.progress, self.context.checkpoints
         done, skip = restore_reading(self)
         progress.phase("reading", sum(map(self._bytes, tasks)), unit="B")
         progress.advance(sum(map(self._bytes, tasks[:done])))

@@ -10,19 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.adjacency import Adjacency
-from graph_store.blocks import (
-    BLOCK_SHIFT,
-    DEGREE_MASK,
-    DELTA_MASK,
-    FLAG_HUBS,
-    GROUP_BITS,
-    GROUP_NODES,
-    HEADER_WORDS,
-    arena_words,
-    check_addressable,
-    encode_groups,
-    fill_arena,
-)
+from graph_store.arena_blocks import BLOCK_SHIFT, DELTA_MASK, arena_words, check_addressable, fill_arena
+from graph_store.blocks import DEGREE_MASK, FLAG_HUBS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, encode_groups
 from graph_store.delta import EdgeDelta
 from graph_store.ids import dense_ranks, nodes_of_ranks
 from graph_store.kernels import kernel

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from graph_store.arena import ArenaFile, ArenaWriter
+from graph_store.arena_blocks import arena_words, check_addressable, fill_arena
 from graph_store.blocks import (
     COLUMN_FLAGS,
     FLAG_EDGE_IDS,
@@ -15,9 +16,6 @@ from graph_store.blocks import (
     FLAG_WEIGHTS,
     GROUP_NODES,
     Encoded,
-    arena_words,
-    check_addressable,
-    fill_arena,
     first_bad_record,
 )
 from graph_store.errors import CorruptBlock, GraphStoreError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from graph_store.adjacency import Adjacency, entry_of, locate, locate_extra, node_mark
+from graph_store.adjacency import Adjacency
 from graph_store.arrow_columns import distinct_names, feature_array, feature_type, id_array, id_type
 from graph_store.feature_table import FeatureTables
 from graph_store.feature_type import FeatureType
@@ -14,6 +14,7 @@ from graph_store.features import width
 from graph_store.ids import IdMap
 from graph_store.kernels import kernel
 from graph_store.manifest import StoredEdgeType
+from graph_store.packed_lists import entry_of, locate, locate_extra, node_mark
 from graph_store.packing import bit_mask, unpack
 from graph_store.ragged import starts_of
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from graph_store.adjacency import Adjacency
 from graph_store.arena import ArenaFile
+from graph_store.arena_blocks import BLOCK_SHIFT, arena_words, fill_arena
 from graph_store.blocks import (
-    BLOCK_SHIFT,
     COLUMN_FLAGS,
     FLAG_EDGE_IDS,
     FLAG_TIMES,
@@ -17,9 +17,7 @@ from graph_store.blocks import (
     HEADER_WORDS,
     HUB_MARK,
     Encoded,
-    arena_words,
     check_records,
-    fill_arena,
 )
 from graph_store.errors import CorruptBlock
 from graph_store.kernels import kernel

@@ -47,8 +47,8 @@ def job_folder(target: Path, *, overwrite: bool, resume: Callable[[Path], None] 
     """Give a folder whose `STORE` becomes `target` when the block ends; it is removed then, and by an exception.
 
     What killed ingests into the same place left is removed first, or with `resume` one that can go on is given as it
-    is. Of several at once each has a folder of its own; who ends first has the place, the others replace it whole with
-    `overwrite` and fail without.
+    is, once `resume(folder)` raised nothing. Of several at once each has a folder of its own; who ends first has the
+    place, the others replace it whole with `overwrite` and fail without.
 
     Raises
     ------

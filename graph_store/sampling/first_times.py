@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from graph_store.adjacency import Adjacency, entry_of, locate, locate_extra, node_mark
+from graph_store.adjacency import Adjacency
 from graph_store.kernels import int64_array, kernel, run_ranges
+from graph_store.packed_lists import entry_of, locate, locate_extra, node_mark
 from graph_store.packing import bit_mask, unpack
 from graph_store.sampling.probing import FREE, slot_of
 

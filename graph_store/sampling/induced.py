@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, Adjacency, entry_of, first_bad_node, locate, node_mark
+from graph_store.adjacency import Adjacency, first_bad_node
 from graph_store.errors import BadInput
 from graph_store.kernels import int64_array, kernel, load_bits, run_ranges
+from graph_store.packed_lists import LOOK_AHEAD, entry_of, locate, node_mark
 from graph_store.packing import bit_mask
 from graph_store.sampling.lists import check_columns, gather_lists
 from graph_store.sampling.plan import known_type, read_type

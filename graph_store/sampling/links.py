@@ -1,8 +1,8 @@
 """Link batches: positives, their negatives, and one subgraph around both that holds none of the edges to predict."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -68,8 +68,9 @@ class LinkSampler:
         Edges of the type that must not be seen, such as `split.held_out("train")`.
     edge_types : str or sequence of str, optional
         What each hop goes along: the type and its reverse when None.
-    direction, method, replace, disjoint, temporal, strict, window, columns
-        As of `NeighborSampler`. With `temporal` each end of a link has a tree up to the time of its positive, and a
+    options
+        `direction`, `method`, `replace`, `disjoint`, `temporal`, `strict`, `window` and `columns` of `NeighborSampler`.
+        With `temporal` each end of a link has a tree up to the time of its positive, and a
         negative has no edge up to it.
 
     Raises
@@ -89,16 +90,9 @@ class LinkSampler:
         num_negatives: int = 1,
         held_out: Exclusions | None = None,
         edge_types: str | Sequence[str] | None = None,
-        direction: str = "out",
-        method: str | Mapping[str, str] = "uniform",
-        replace: bool | Mapping[str, bool] = False,
-        disjoint: bool = False,
-        temporal: bool = False,
-        strict: bool = False,
-        window: int | None = None,
-        columns: Collection[str] = (),
+        **options: Any,
     ) -> None:
-        self._adjacency = store.adjacency(edge_type)
+        store.adjacency(edge_type)  # there is such a type
         self.edge_type = store.edge_types[edge_type]
         if num_negatives < 0:
             raise BadInput(f"num_negatives must be 0 or more, got {num_negatives}")
@@ -109,20 +103,8 @@ class LinkSampler:
                     "--reverse, or say edge_types"
                 )
             edge_types = list(dict.fromkeys([edge_type, self.edge_type.reverse or edge_type]))
-        self.neighbors = NeighborSampler(
-            store,
-            fanouts,
-            edge_types=edge_types,
-            direction=direction,
-            method=method,
-            replace=replace,
-            disjoint=disjoint,
-            temporal=temporal,
-            strict=strict,
-            window=window,
-            columns=columns,
-        )
-        self._strict, self._negatives = strict, negatives
+        self.neighbors = NeighborSampler(store, fanouts, edge_types=edge_types, **options)
+        self._negatives = negatives
         self._num_negatives = 0 if negatives is None else num_negatives
         self._one_type = self.edge_type.src == self.edge_type.dst
         self._held_out = None
@@ -205,7 +187,13 @@ class LinkSampler:
             labels,
             times,
             Targets(
-                self.edge_type, all_src, all_dst, times if whole is None else None, self._held_out, starts, self._strict
+                self.edge_type,
+                all_src,
+                all_dst,
+                times if whole is None else None,
+                self._held_out,
+                starts,
+                self.neighbors.strict,
             ),
         )
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, locate_extra
-from graph_store.blocks import BLOCK_SHIFT, FLAG_WEIGHTS, HUB_EDGES
+from graph_store.arena_blocks import BLOCK_SHIFT
+from graph_store.blocks import FLAG_WEIGHTS, HUB_EDGES
 from graph_store.draws import mixed
 from graph_store.edge_positions import first_position
 from graph_store.kernels import kernel, load_bits, prefetch
+from graph_store.packed_lists import LOOK_AHEAD, locate_extra
 from graph_store.packing import bit_mask, unpack, words_of
 from graph_store.sampling.exclusions import excluded_span
 from graph_store.sampling.hub_picks import hub_picks

@@ -1,18 +1,11 @@
-"""Where the lists of some nodes lie: found for 64 at a time, so that they wait for memory together."""
+"""Where the lists of some nodes lie: found for all at once, so that they wait for memory together."""
 
 import numpy as np
 
-from graph_store.adjacency import locate
-from graph_store.blocks import (
-    BLOCK_SHIFT,
-    DELTA_MASK,
-    GROUP_BITS,
-    GROUP_NODES,
-    HEADER_WORDS,
-    HUB_SHIFT,
-    MARKS_SHIFT,
-)
+from graph_store.arena_blocks import BLOCK_SHIFT, DELTA_MASK, HUB_SHIFT, MARKS_SHIFT
+from graph_store.blocks import GROUP_BITS, GROUP_NODES, HEADER_WORDS
 from graph_store.kernels import kernel, prefetch
+from graph_store.packed_lists import locate
 from graph_store.packing import bit_length
 
 # What is known of each list, by row: see `adjacency.locate`, and its node's directory entry, mark and directory slot.
@@ -21,13 +14,13 @@ DEGREE, BIT, BITS, FIRST, ENTRY, MARK, SLOT, NUM_ROWS = range(8)
 
 @kernel
 def find_lists(arrays, nodes, low, size, lists):
-    """Locate the lists of `nodes[low … low + size − 1]`, 64 at most.
+    """Locate the lists of `nodes[low … low + size − 1]`, some dozens.
 
     Parameters
     ----------
     arrays : words, words32, directory, group_base
     nodes : int64[n]
-    lists : int64[NUM_ROWS or more, 64]
+    lists : int64[NUM_ROWS or more, size or more]
         Gets in column i what is known of the i-th list.
     """
     words, words32, directory, group_base = arrays

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph_store.adjacency import Adjacency, entry_of, list_has, locate, node_mark
+from graph_store.adjacency import Adjacency
 from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel
+from graph_store.packed_lists import entry_of, list_has, locate, node_mark
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.first_times import ALWAYS, NEVER, first_times
 

@@ -125,7 +125,8 @@ class NeighborSampler:
         if temporal and not any(way.entry.timed for way in self.ways):
             names = ", ".join(dict.fromkeys(way.entry.name for way in self.ways))
             raise BadInput(f"temporal sampling needs times, but edges of {names} have none")
-        self.disjoint, self.temporal, self.columns = disjoint or temporal, temporal, check_columns(columns)
+        self.disjoint, self.temporal, self.strict = disjoint or temporal, temporal, strict
+        self.columns = check_columns(columns)
         self.num_hops = 1 + self.ways[-1].depth
         self._edge_types = tuple(store.edge_types)
         self._adjacencies = {name: store.adjacency(name) for way in self.ways for name in (way.read, way.entry.name)}

@@ -2,19 +2,12 @@
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, Adjacency, locate
-from graph_store.blocks import (
-    BLOCK_SHIFT,
-    DELTA_MASK,
-    GROUP_BITS,
-    GROUP_NODES,
-    HEADER_WORDS,
-    HUB_EDGES,
-    HUB_SHIFT,
-    MARKS_SHIFT,
-)
+from graph_store.adjacency import Adjacency
+from graph_store.arena_blocks import BLOCK_SHIFT, DELTA_MASK, HUB_SHIFT, MARKS_SHIFT
+from graph_store.blocks import GROUP_BITS, GROUP_NODES, HEADER_WORDS, HUB_EDGES
 from graph_store.draws import NEIGHBORS, key_of, mixed
 from graph_store.kernels import kernel, load_bits, prefetch, run_ranges
+from graph_store.packed_lists import LOOK_AHEAD, locate
 from graph_store.packing import bit_length, bit_mask
 from graph_store.sampling.picks import floyd
 

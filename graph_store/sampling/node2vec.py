@@ -9,10 +9,10 @@ factor by far, what it has above the others is a chance of its own, so that they
 
 import numpy as np
 
-from graph_store.adjacency import list_has, locate_extra
 from graph_store.blocks import GROUP_NODES
 from graph_store.draws import draw, fraction
-from graph_store.kernels import kernel, load_bits, prefetch
+from graph_store.kernels import inlined, kernel, load_bits, prefetch
+from graph_store.packed_lists import list_has, locate_extra
 from graph_store.packing import bit_mask
 from graph_store.sampling.located import BIT, BITS, DEGREE, ENTRY, FIRST, NUM_ROWS, find_lists
 from graph_store.sampling.walk_kernels import PREFETCHED, neighbor_at, number_of, starts_again
@@ -140,6 +140,39 @@ def _find_weights(words, words32, floats, lists, count, weights):
 
 
 @kernel
+def _line_up(words, lists, count, previous, chances, waiting, tops):
+    """Let the walkers whose lists are not empty wait for a draw; returns how many.
+
+    Each gets in `tops` the sum of the chance that what it draws is measured by and, where that is `apart`, of what the
+    way back has above.
+    """
+    apart, distinct, limit, back, num_nodes = chances
+    left = 0
+    for i in range(count):
+        degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[BITS, i]
+        if degree == 0:
+            continue
+        waiting[left], tops[i] = i, max(limit, back)
+        left += 1
+        if apart and previous[i] >= 0:
+            # One is assumed, and refused later where it is none, which saves most hops the search.
+            copies = 1
+            if not distinct:
+                copies = copies_of(words, bit, width, degree, previous[i], num_nodes)[1]
+            tops[i] = limit + (back - limit) * copies / degree
+    return left
+
+
+@inlined
+def _is_near(words, before, i, node, by_time, num_nodes):
+    """Say whether the node where the i-th walker was before has an edge to a node."""
+    degree, bit, width = before[DEGREE, i], before[BIT, i], before[BITS, i]
+    if by_time:
+        return list_has(words, degree, bit, width, node, True)
+    return copies_of(words, bit, width, degree, node, num_nodes)[1] > 0
+
+
+@kernel
 def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
     """Take some hops; what is not said is as of `uniform_hops`.
 
@@ -183,19 +216,8 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                 for i in range(count):
                     place = _guess(lists[DEGREE, i], previous[i], num_nodes)
                     prefetch(words, (lists[BIT, i] + place * lists[BITS, i]) >> 6)
-            left, attempt = 0, 0
-            for i in range(count):
-                degree, bit, width = lists[DEGREE, i], lists[BIT, i], lists[BITS, i]
-                if degree == 0:
-                    continue
-                waiting[left], tops[i] = i, max(limit, back)
-                left += 1
-                if apart and previous[i] >= 0:
-                    # One is assumed, and refused below where it is none, which saves most hops the search.
-                    copies = 1
-                    if not distinct:
-                        copies = copies_of(words, bit, width, degree, previous[i], num_nodes)[1]
-                    tops[i] = limit + (back - limit) * copies / degree
+            chances = apart, distinct, limit, back, num_nodes
+            attempt, left = 0, _line_up(words, lists, count, previous, chances, waiting, tops)
             while left:
                 number, num_tested, still, drawn = number_of(hop) + 1 + 2 * attempt, 0, 0, 0
                 for k in range(left):
@@ -244,12 +266,7 @@ def node2vec_hops(arrays, table, keys, paths, rule, hops, restart, start, stop):
                         prefetch(words, (before[BIT, i] + place * before[BITS, i]) >> 6)
                 for k in range(num_tested):
                     i = tested[k]
-                    degree, bit, width = before[DEGREE, i], before[BIT, i], before[BITS, i]
-                    if by_time:
-                        near = list_has(words, degree, bit, width, nodes[i], True)
-                    else:
-                        near = copies_of(words, bit, width, degree, nodes[i], num_nodes)[1] > 0
-                    if scores[i] < (1.0 if near else away):
+                    if scores[i] < (1.0 if _is_near(words, before, i, nodes[i], by_time, num_nodes) else away):
                         paths[walkers[i], hop + 1] = nodes[i]
                     else:
                         waiting[still] = i

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD
 from graph_store.kernels import kernel, mix64, prefetch
+from graph_store.packed_lists import LOOK_AHEAD
 
 
 @kernel

@@ -7,9 +7,9 @@ by `number_of(hop)`: the first decides whether it starts again, those behind it 
 
 import numpy as np
 
-from graph_store.adjacency import LOOK_AHEAD, locate_extra
 from graph_store.draws import draw, fraction, mixed
 from graph_store.kernels import kernel, load_bits, prefetch
+from graph_store.packed_lists import LOOK_AHEAD, locate_extra
 from graph_store.packing import bit_mask, unpack
 from graph_store.sampling.located import BIT, BITS, DEGREE, ENTRY, FIRST, NUM_ROWS, find_lists
 from graph_store.sampling.weight_sums import tree_of

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graph_store.adjacency import locate, locate_extra
-from graph_store.blocks import FLAG_HUBS, HEADER_WORDS, HUB_EDGES, HUB_MARK, directory_entry
+from graph_store.arena_blocks import directory_entry
+from graph_store.blocks import FLAG_HUBS, HEADER_WORDS, HUB_EDGES, HUB_MARK
 from graph_store.kernels import inlined, kernel
+from graph_store.packed_lists import locate, locate_extra
 from graph_store.sampling.probing import FREE, slot_of
 
 _HIGHEST = np.float64(np.finfo(np.float32).max)

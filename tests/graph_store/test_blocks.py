@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store import blocks, packing
+from graph_store import arena_blocks, blocks, packing
 from graph_store.blocks import MAX_BITS, encode, first_bad_record
 from graph_store.kernels import kernel, load_bits
 from graph_store.packing import CRC_TABLES, bit_length, bit_mask, pack, unpack
@@ -217,9 +217,9 @@ def test_a_hub_of_any_width_is_one_run_in_the_arena(bits):
     # Chunks of 512 end at a word whatever the width, so that the run is what packing the whole list gives.
     lists = random_lists([600, 1537], bits=bits, weighted=True, timed=True, seed=bits)
     encoded = encoded_of(lists, bits=bits, weighted=True, timed=True)
-    target = np.zeros(int(blocks.arena_words(encoded.words, encoded.records)), np.uint64)
+    target = np.zeros(int(arena_blocks.arena_words(encoded.words, encoded.records)), np.uint64)
     table, directory = np.empty((7, 3), np.int64), np.zeros(1, np.int64)
-    used, edges = blocks.fill_arena(encoded.words, encoded.records, target, 0, 0, directory, table, 0)
+    used, edges = arena_blocks.fill_arena(encoded.words, encoded.records, target, 0, 0, directory, table, 0)
     # Two nodes have three marks, two words; the block begins at word 0 and holds hubs.
     assert (used, edges, table[0].tolist(), directory.tolist()) == (1, 2137, [0, 0, 0], [2 << 13 | bits << 7 | 1 << 6])
     at = int(encoded.records[0, 1])

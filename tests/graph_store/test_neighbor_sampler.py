@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graph_store
-from graph_store import BadInput, Exclusions, Schema, UnknownEdgeType
+from graph_store import BadInput, Exclusions, UnknownEdgeType
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from tests.graph_store.shop import (
     ALL,
@@ -22,17 +22,8 @@ from tests.graph_store.shop import (
     check_times,
     digest,
     edges_of,
-    tables,
 )
 from tests.oracles import chi_square
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shop") / "store"
-    graph_store.ingest(Schema.from_tables(tables()), path, num_shards=3)
-    with graph_store.open(path, threads=1) as store:
-        yield store
 
 
 @pytest.fixture(scope="module")

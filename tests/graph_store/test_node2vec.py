@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.adjacency import entry_of, locate, node_mark
+from graph_store.packed_lists import entry_of, locate, node_mark
 from graph_store.sampling.node2vec import copies_of
 from graph_store.sampling.walks import walk
 from tests.oracles import chi_square

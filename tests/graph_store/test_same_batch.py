@@ -21,14 +21,6 @@ from tests.graph_store.shop import (
 )
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shop") / "store"
-    graph_store.ingest(Schema.from_tables(tables()), path, num_shards=3)
-    with graph_store.open(path, threads=1) as store:
-        yield store
-
-
 def test_a_tree_depends_on_its_position_and_not_on_what_is_beside_it(shop):
     sampler = NeighborSampler(shop, [3, 2], edge_types=CLICKS, disjoint=True)
     seeds = shop.nodes("user")[:10]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graph_store
-from graph_store import Exclusions, Schema
+from graph_store import Exclusions
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from tests.graph_store.shop import (
     ALL,
@@ -16,16 +16,7 @@ from tests.graph_store.shop import (
     METHODS,
     check_edge_ids,
     digest,
-    tables,
 )
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    path = tmp_path_factory.mktemp("shop") / "store"
-    graph_store.ingest(Schema.from_tables(tables()), path, num_shards=3)
-    with graph_store.open(path, threads=1) as store:
-        yield store
 
 
 @pytest.mark.parametrize("fanouts", [[5, -1, 5], [-1, 5], [0, 3], [-1, -1, -1]])

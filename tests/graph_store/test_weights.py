@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.adjacency import entry_of, locate, locate_extra, node_mark
 from graph_store.draws import WALKS, fraction, key_of, mixed
+from graph_store.packed_lists import entry_of, locate, locate_extra, node_mark
 from graph_store.sampling.hub_picks import hub_picks
 from graph_store.sampling.weight_sums import tree_of
 from graph_store.sampling.weighted_picks import MOST_TRIED, TRIES

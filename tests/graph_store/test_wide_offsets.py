@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 from graph_store.adjacency import Adjacency
-from graph_store.blocks import (
-    GROUP_NODES,
-    arena_words,
-    check_addressable,
-    directory_entry,
-    encode,
-    fill_arena,
-)
+from graph_store.arena_blocks import arena_words, check_addressable, directory_entry, fill_arena
+from graph_store.blocks import GROUP_NODES, encode
 from graph_store.draws import key_of
 from graph_store.errors import GraphStoreError
 from graph_store.sampling.lists import draw_lists
