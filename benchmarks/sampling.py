@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import graph_store
+from benchmarks.gowalla import gowalla_file
 from benchmarks.harness import Peer, figure, interleave, medians, peer_python, ratio, write_report
 from benchmarks.rmat import add_options, folders, graph_file, read_graph
 from benchmarks.sampling_csr import CsrSampler
@@ -23,16 +24,20 @@ WALK_LENGTH, NODE2VEC_LENGTH, P, Q = 20, 10, 0.5, 2.0
 Cases = dict[str, Callable[[], float]]
 
 
-def _valued(data: Path, scale: int) -> tuple[Path, np.ndarray]:
+def _plain_file(options: argparse.Namespace, data: Path) -> Path:
+    return gowalla_file(data) if options.graph == "gowalla" else graph_file(data, options.scale)
+
+
+def _valued(plain: Path, num_nodes: int) -> tuple[Path, np.ndarray]:
     """Return the graph with a weight an edge, and as its time the time of its target; and the times by id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(4)
-    times = rng.integers(0, MAX_TIME, 1 << scale)
-    path = data / f"rmat-{scale}-valued.parquet"
+    times = rng.integers(0, MAX_TIME, num_nodes)
+    path = plain.with_name(plain.name.replace("dense", "valued"))
     if not path.exists():
-        src, dst = read_graph(graph_file(data, scale))
+        src, dst = read_graph(plain)
         # Of two rows of an edge the first is kept: both sides see its weight.
         weights = rng.random(src.size, np.float32) + np.float32(0.01)
         beside = path.with_suffix(".partial")
@@ -76,7 +81,10 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
         self._peers: dict[str, Peer] = {}
-        source, times = _valued(data, options.scale) if valued else (graph_file(data, options.scale), None)
+        source, times = _plain_file(options, data), None
+        if valued:
+            num_nodes = 1 + max(int(ends.max()) for ends in read_graph(source))
+            source, times = _valued(source, max(num_nodes, 0 if options.graph == "gowalla" else 1 << options.scale))
         columns = {"weight": "w", "time": "t"} if valued else {}
         schema = graph_store.Schema.from_edges(source, edge_type=EDGE_TYPE, src="src", dst="dst", **columns)
         graph_store.ingest(schema, folder / "store")
@@ -313,6 +321,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser, scale=20)
+    parser.add_argument("--graph", choices=("rmat", "gowalla"), default="rmat", help="which graph (default: rmat)")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--fanouts", type=_fanouts, default=[15, 10, 5], help="of each hop (default 15,10,5)")
@@ -330,7 +339,7 @@ def main() -> None:
                     getattr(bench, part)()
             if bench is not None:
                 rows, figures = rows + bench.rows, figures + bench.figures
-    extra = {"fanouts": options.fanouts, "batch": options.batch, "scale": options.scale}
+    extra = {name: getattr(options, name) for name in ("graph", "fanouts", "batch", "scale")}
     write_report("sampling", rows, extra, figures=figures)
 
 
