@@ -15,10 +15,11 @@ from benchmarks.gowalla import gowalla_file
 from benchmarks.harness import Peer, figure, interleave, medians, peer_python, ratio, write_report
 from benchmarks.rmat import add_options, folders, graph_file, read_graph
 from benchmarks.sampling_csr import CsrSampler
+from benchmarks.sampling_limit import lines_touched, read_lines
 from graph_store.sampling.relabel import Relabeller
 
 EDGE_TYPE = "node:links:node"
-PARTS, VALUED = ("uniform", "walks", "relabel", "weighted", "temporal"), ("weighted", "temporal")
+PARTS, VALUED = ("uniform", "limit", "walks", "relabel", "weighted", "temporal"), ("weighted", "temporal")
 SEED, MAX_TIME = 7, 1000
 WALK_LENGTH, NODE2VEC_LENGTH, P, Q = 20, 10, 0.5, 2.0
 Cases = dict[str, Callable[[], float]]
@@ -186,6 +187,31 @@ class Bench:
                 figure("uniform, times the CSR" + suffix, ratio(seconds, "gossamer", "CSR int64"), "x", least=0.85),
                 figure("uniform, times the best peer" + suffix, ratio(seconds, "gossamer", best), "x", least=1.8),
             ]
+
+    def limit(self) -> None:
+        """Lines of memory that the hops touch at random, against as many read for nothing else."""
+        fanouts, adjacency = self.options.fanouts, self.store.adjacency(EDGE_TYPE)
+        count = 1 << 22
+        sampler, lines, edges = self.store.sampler(EDGE_TYPE, fanouts), 0.0, 0
+        for step in range(len(self.seeds)):
+            _, layers, nodes = sampler.sample(self.seeds[step], seed=SEED, step=step)
+            for layer, fanout in zip(layers, fanouts):
+                expanded = nodes["node"][layer.first : layer.first + layer.indptr.size - 1]
+                lines += lines_touched(adjacency, expanded, fanout, layer.neighbors.size)
+                edges += layer.neighbors.size
+        self.figures.append(figure("lines touched at random, an edge", lines / edges, "lines"))
+        for threads in (1, 2):
+            self._edges = {"gossamer": edges}
+            cases = {
+                "gossamer": self._layers([self.store.sampler(EDGE_TYPE, fanouts) for _ in range(threads)]),
+                "reading": _timed(lambda _, batch: read_lines(adjacency, count, batch * count), 2 * threads, threads),
+            }
+            amounts = {"gossamer": lines, "reading": 2.0 * threads * count}
+            seconds = self.report("limit", threads, cases, "lines", amounts)
+            value = lines / seconds["gossamer"] / (amounts["reading"] / seconds["reading"])
+            self.figures.append(
+                figure(f"lines/s of sampling to those read, {threads} thread{'s' * (threads > 1)}", value, "x")
+            )
 
     def _layers(self, samplers: list[Any]) -> Callable[[], float]:
         def sample(worker: int, batch: int) -> Any:
