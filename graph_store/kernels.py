@@ -1,6 +1,9 @@
 """What every compiled kernel of the store shares: the decorator, prefetch, mixing, integers in, threads over ranges."""
 
+import importlib.machinery
+import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,6 +13,29 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+
+def _load_blas_alone() -> None:
+    """Load the module of BLAS functions that numba looks for with its first kernel, without the rest of scipy.linalg.
+
+    That is a fifth of what a process takes to its first answer. Who imports scipy.linalg later gets all of it.
+    """
+    name = "scipy.linalg.cython_blas"
+    scipy = importlib.util.find_spec("scipy")
+    if name in sys.modules or scipy is None:
+        return
+    folders = [os.path.join(folder, "linalg") for folder in scipy.submodule_search_locations or ()]
+    spec = importlib.machinery.PathFinder.find_spec(name, folders)
+    if spec is None or spec.loader is None:
+        return
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception:  # of another scipy, which numba then imports as it always does
+        del sys.modules[name]
+
+
+_load_blas_alone()
 
 # nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
 # fork-safe nor re-entrant, and the results here must not depend on the number of threads anyway.
