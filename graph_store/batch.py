@@ -187,7 +187,8 @@ class Batch:
             first = self._writer.take_edge_rows(number, nodes[0].size)
             arrays["row"] = np.array([first], np.int64)
         self.report.rows += nodes[0].size
-        self._add(update_batch.ADD, number, arrays)
+        if nodes[0].size:
+            self._add(update_batch.ADD, number, arrays)
         if rows.features and nodes[0].size:
             places = {feature.name: place for place, feature in enumerate(entry.feature_types)}
             tables = {places[name]: table for name, table in rows.features.items()}
@@ -221,7 +222,8 @@ class Batch:
                 raise BadInput(f"delete_edges: time must be {known.size} integers, got {times.dtype} {times.shape}")
             arrays["time"] = as_times("delete_edges", times)[known]
         self.report.rows += arrays["src"].size
-        self._add(update_batch.DELETE, number, arrays)
+        if arrays["src"].size:
+            self._add(update_batch.DELETE, number, arrays)
 
     @_all_or_nothing
     def expire(self, edge_type: str, before: int) -> None:

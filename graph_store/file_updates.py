@@ -190,6 +190,7 @@ class FileUpdates:
         self.writer, self.batch_rows, self.progress = writer, batch_rows, progress
         self.report, self.num_batches, self.rows_in = UpdateReport(writer.version), 0, 0
         self._skip = skip_rows
+        self._before: dict[str, int] | None = None
 
     def run(self, file: EdgeFile | NodeFile, *, delete: bool) -> None:
         """Add what a file holds, or delete it.
@@ -200,6 +201,8 @@ class FileUpdates:
             A row or a commit failed: the message says how many rows are in. What was committed stays.
         """
         done = 0
+        if delete:
+            self._count_before()
         with self._telling(file.source.path):
             for batch in file.batches(self.batch_rows):
                 for name, count in getattr(batch, "dropped", {}).items():
@@ -211,6 +214,7 @@ class FileUpdates:
 
     def expire(self, edge_type: str, before: int) -> None:
         """Delete the edges of a type that are older."""
+        self._count_before()
         with self._telling(None):
             self._count(self.writer.expire(edge_type, before))
 
@@ -220,6 +224,18 @@ class FileUpdates:
             raise BadInput(
                 f"{self.rows_in + self._skip} rows were to be skipped, the files hold {self.rows_in}; nothing was left"
             )
+
+    def removed(self) -> dict[str, int]:
+        """Return by type how many edges (once for both directions) and nodes deletions took away; no type with none."""
+        if self._before is None:
+            return {}
+        counts = self.writer.count_all()
+        fewer = {name: before - counts[name] for name, before in self._before.items()}
+        return {name: count for name, count in fewer.items() if count > 0}
+
+    def _count_before(self) -> None:
+        if self._before is None:
+            self._before = self.writer.count_all()
 
     def _pieces(self, batch: Any) -> Iterator[Any]:
         """Yield the rows of a batch that are not in yet, as many as a commit has."""

@@ -78,8 +78,8 @@ def whole_fault(field: Field, text: str, status: int) -> tuple[str, str]:
     if NUMBER.fullmatch(text):
         return found, f"ids of node type {field.node_type.name!r} are whole numbers; repair it, or declare string ids"
     return found, (
-        f"node type {field.node_type.name!r} has integer ids; declare string ids (--id-type string) "
-        "if that is what they are"
+        f"node type {field.node_type.name!r} has integer ids; if they are strings, that is declared at ingest "
+        "(--id-type string)"
     )
 
 

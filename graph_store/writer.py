@@ -132,6 +132,16 @@ class GraphWriter:
         self._edge_rows[number] += count
         return first
 
+    def count_all(self) -> dict[str, int]:
+        """Return by type the number of edges, once for a type and its reverse, and of nodes, in the newest version."""
+        manifest = view_at(self.manifest, self.path, self.version, threads=self._threads).manifest
+        edges = {
+            entry.name: entry.num_edges
+            for number, entry in enumerate(manifest.edge_types)
+            if manifest.forward(number) == number
+        }
+        return edges | {entry.name: entry.count for entry in manifest.node_types}
+
     def count_earlier(self, entry: StoredEdgeType, before: int) -> int:
         """Return how many edges of a type have a time below `before`, in the newest version; reads all of them."""
         view = view_at(self.manifest, self.path, self.version, threads=self._threads)

@@ -95,9 +95,10 @@ def update(
             updates.finish()
             if expire_before is not None:
                 updates.expire(of_edges, expire_before)
+            removed = updates.removed()
         for file in files:
             click.echo(str(file), err=True)
-    _say_updated(store, updates, clock.monotonic() - start, as_json=as_json)
+    _say_updated(store, updates, removed, clock.monotonic() - start, as_json=as_json)
 
 
 def _check_use(given: dict[str, Any], *, edges: Sequence[str], nodes: Sequence[str], expire: bool) -> None:
@@ -180,11 +181,12 @@ def _node_file(writer: "GraphWriter", name: str, source: Any, *, separator: str 
     return NodeFile.of_store(writer, name, source, separator=separator, ids_only=delete)
 
 
-def _say_updated(store: str, updates: "FileUpdates", seconds: float, *, as_json: bool) -> None:
+def _say_updated(store: str, updates: "FileUpdates", removed: dict[str, int], seconds: float, *, as_json: bool) -> None:
     report = updates.report
     if as_json:
         answer = {"version": report.version, "rows": report.rows, "new_nodes": report.new_nodes}
-        answer |= {"dropped": report.dropped, "batches": updates.num_batches, "seconds": round(seconds, 3)}
+        answer |= {"removed": removed, "dropped": report.dropped, "batches": updates.num_batches}
+        answer["seconds"] = round(seconds, 3)
         print_json(answer)
         return
     rate = report.rows / max(seconds, 1e-9)
@@ -195,6 +197,8 @@ def _say_updated(store: str, updates: "FileUpdates", seconds: float, *, as_json:
     )
     for name, count in report.new_nodes.items():
         click.echo(f"new {name}: {count:,}")
+    for name, count in removed.items():
+        click.echo(f"removed {name}: {count:,}")
     for name, count in report.dropped.items():
         click.echo(f"left out, {name.replace('_', ' ')}: {count:,}")
 

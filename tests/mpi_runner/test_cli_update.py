@@ -64,7 +64,14 @@ def test_edges_of_a_file_are_added_in_commits_of_some_rows(gossamer, store, tmp_
     (tmp_path / "new.csv").write_text("user_id,item_id,n\n" + "".join(f"{row},{row + 100},1\n" for row in range(10)))
     found = gossamer.answer("update", store, "--edges", "new.csv", *OF_CLICKS, "--batch-rows", 4)
     assert found.pop("seconds") >= 0
-    assert found == {"version": 3, "rows": 10, "new_nodes": {"user": 9, "item": 10}, "dropped": {}, "batches": 2}
+    assert found == {
+        "version": 3,
+        "rows": 10,
+        "new_nodes": {"user": 9, "item": 10},
+        "removed": {},
+        "dropped": {},
+        "batches": 2,
+    }
     assert neighbors(gossamer, store, "user:clicks:item", "7,3") == [[70, 71, 107], [103]]
     assert neighbors(gossamer, store, "item:rev_clicks:user", "103") == [[3]]
 
@@ -85,13 +92,30 @@ def test_delete_takes_away_what_a_file_names(gossamer, store, tmp_path):
     (tmp_path / "wrong.csv").write_text("7,70\n7,404\n404,70\n")
     found = gossamer.answer("update", store, "--edges", "wrong.csv", "--edge-type", "user:clicks:item", "--delete")
     assert (found["version"], found["rows"], found["dropped"]) == (2, 1, {"unknown_nodes": 2})
+    assert found["removed"] == {"user:clicks:item": 1}
     assert neighbors(gossamer, store, "user:clicks:item", "7") == [[71]]
     assert neighbors(gossamer, store, "item:rev_clicks:user", "70") == [[-3]]
     (tmp_path / "gone.csv").write_text("70\n72\n")
     found = gossamer.answer("update", store, "--nodes", "gone.csv", "--node-type", "item", "--delete")
     assert found["rows"] == 2
+    assert found["removed"] == {"user:clicks:item": 2, "item": 2}
     assert neighbors(gossamer, store, "user:clicks:item", "7,-3") == [[71], []]
     assert "no item has the id 70" in gossamer("query", "degree", store, "--ids", "70", *OF_BACK)[2]
+
+
+def test_deleting_what_is_not_there_is_counted_as_such(gossamer, store, tmp_path):
+    (tmp_path / "wrong.csv").write_text("7,72\n-3,71\n")  # both ends are there, the edges are not
+    of_clicks = ("--edge-type", "user:clicks:item", "--delete")
+    found = gossamer.answer("update", store, "--edges", "wrong.csv", *of_clicks)
+    assert (found["rows"], found["removed"]) == (2, {})
+    version = found["version"]
+    (tmp_path / "wrong.csv").write_text("404,405\n")  # of unknown nodes no batch is made
+    found = gossamer.answer("update", store, "--edges", "wrong.csv", *of_clicks)
+    assert (found["version"], found["rows"], found["dropped"]) == (version, 0, {"unknown_nodes": 1})
+    (tmp_path / "wrong.csv").write_text("7,70\n7,71\n7,72\n")
+    status, out, _ = gossamer("update", store, "--edges", "wrong.csv", *of_clicks)
+    assert status == 0
+    assert "\nremoved user:clicks:item: 2\n" in out
 
 
 OF_BACK = ("--edge-type", "item:rev_clicks:user")
@@ -147,7 +171,8 @@ def test_expire_before_takes_earlier_edges_away_at_last(gossamer, shop, tmp_path
     found = gossamer.answer("update", shop, "--edges", "buys.csv", *of_buys, "--time", "when", "--expire-before", 4)
     assert (found["version"], found["batches"]) == (3, 2)
     assert neighbors(gossamer, shop, "user:buys:item", "ann") == [[3, 2]]
-    assert gossamer.answer("update", shop, *of_buys, "--expire-before", 5)["version"] == 4
+    found = gossamer.answer("update", shop, *of_buys, "--expire-before", 5)
+    assert (found["version"], found["removed"]) == (4, {"user:buys:item": 1})
     assert neighbors(gossamer, shop, "user:buys:item", "ann") == [[2]]
 
 
