@@ -17,7 +17,16 @@ from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.row_batch import INT64_MAX, INT64_MIN
 from graph_store.string_ids import hash_strings
 from graph_store.update_batch import Operation
-from graph_store.update_rules import as_ids, as_times, checked_rows, checked_table, kept_rows, plain, take_ids
+from graph_store.update_rules import (
+    as_ids,
+    as_times,
+    checked_rows,
+    checked_table,
+    kept_rows,
+    plain,
+    plain_array,
+    take_ids,
+)
 
 if TYPE_CHECKING:
     from graph_store.writer import GraphWriter
@@ -217,7 +226,7 @@ class Batch:
         self.report.drop("unknown_nodes", int(np.count_nonzero(~known)))
         arrays = {"src": nodes[0][known], "dst": nodes[1][known]}
         if time is not None:
-            times = np.asarray(time)
+            times = plain_array(time, "delete_edges: time")
             if times.shape != known.shape or (times.size and times.dtype.kind not in "iu"):
                 raise BadInput(f"delete_edges: time must be {known.size} integers, got {times.dtype} {times.shape}")
             arrays["time"] = as_times("delete_edges", times)[known]

@@ -19,9 +19,20 @@ def checked_sections(feature: FeatureType, values: Any, rows: int, present: Any)
         return column_sections(feature, values, rows)
     if hasattr(values, "to_pylist"):  # Arrow
         values = values.to_pylist()
+    if isinstance(values, np.ma.MaskedArray) and len(values) == rows:
+        values, there = _unmasked(feature, values, there)
     if feature.kind in ("vector", "scalar"):
         return _numbers(feature, values, rows, there)
     return _lists(feature, values, rows, there)
+
+
+def _unmasked(feature: FeatureType, values: np.ma.MaskedArray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what lies under a mask, and which rows are present: those that are masked are not."""
+    mask = np.ma.getmaskarray(values).reshape(len(values), -1)
+    torn = np.flatnonzero(mask.any(axis=1) & ~mask.all(axis=1))
+    if torn.size:
+        raise ValueError(f"feature {feature.name!r}: row {torn[0]} is masked in part; mask all of it, or fill it in")
+    return np.ma.getdata(values), present & ~mask.all(axis=1) if mask.size else present
 
 
 def column_sections(feature: FeatureType, column: Column, rows: int) -> Sections:

@@ -173,7 +173,7 @@ def stored(feature: FeatureType, values: Any, rows: int, present: Any = None) ->
     values
         vector: [rows, dim] of numbers (for an int8 feature divided by its scale and rounded; an array of int8 is
         taken as stored); scalar: [rows]; category, string: a sequence of str or None; ids: a sequence of sequences of
-        integers or None. Arrow arrays are taken too.
+        integers or None. Arrow arrays are taken too; what a numpy mask hides is absent.
     rows : int
         How many there must be.
     present : bool[rows], optional

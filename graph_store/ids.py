@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from graph_store.errors import UnknownId
-from graph_store.kernels import kernel, mix64, prefetch, run_ranges
+from graph_store.kernels import kernel, mix64, prefetch, run_ranges, unmasked
 from graph_store.section_check import PART_BYTES, SectionCheck
 
 LOOK_AHEAD = 64
@@ -361,7 +361,7 @@ class IdMap:
 
     def _checked(self, ids: Any) -> np.ndarray:
         """Return int64[n], the ids as they are kept."""
-        given = np.asarray(ids)
+        given = unmasked(ids, f"ids of {self.name}")
         if given.size == 0:
             return np.empty(0, np.int64)
         unsigned = self.id_type == "unsigned"

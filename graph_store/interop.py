@@ -18,6 +18,7 @@ from graph_store.ingest import IngestReport, ingest
 from graph_store.scan import edge_reader, forward_types, node_reader
 from graph_store.schema import Schema, nearest
 from graph_store.sparse_source import sparse_tables
+from graph_store.update_rules import plain_array
 
 if TYPE_CHECKING:
     import networkx
@@ -120,7 +121,7 @@ def from_scipy(
 
 def _id_column(node_type: str, ids: Any) -> tuple[str, pa.Array]:
     """Return the kind of ids, and the ids as Arrow has them."""
-    given = np.asarray(ids)
+    given = plain_array(ids, f"ids of {node_type!r}")
     if given.dtype.kind == "O" and all(isinstance(each, str) for each in given):
         given = given.astype(np.dtypes.StringDType())
     if given.ndim != 1 or given.dtype.kind not in "iuUT":

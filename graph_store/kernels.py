@@ -91,6 +91,14 @@ def mix64(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
+def unmasked(values: Any, name: str) -> np.ndarray:
+    """Return values as an array; ValueError where one is masked, since numpy would give what lies under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.flatnonzero(np.ma.getmaskarray(values).ravel())[0])
+        raise ValueError(f"{name}: the value at position {row} is masked; leave it out, or fill it in")
+    return np.asarray(values)
+
+
 def int64_array(values: Any, name: str) -> np.ndarray:
     """Return integers as a contiguous int64[n], not copied where they are one already.
 
@@ -99,9 +107,9 @@ def int64_array(values: Any, name: str) -> np.ndarray:
     TypeError
         Values that are no integers; they are never rounded.
     ValueError
-        More than one dimension, or a value past int64. The message says `name`.
+        More than one dimension, a value past int64, or one that is masked. The message says `name`.
     """
-    given = np.asarray(values)
+    given = unmasked(values, name)
     if given.ndim > 1:
         raise ValueError(f"{name} must have one dimension, got shape {given.shape}")
     if given.size and given.dtype.kind not in "iu":

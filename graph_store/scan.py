@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from graph_store.adjacency import Adjacency
 from graph_store.arrow_columns import distinct_names, feature_array, feature_type, id_array, id_type
@@ -127,7 +128,9 @@ def edge_reader(
     def batches() -> Iterator[pa.RecordBatch]:
         for part in entries(adjacency, batch_rows=batch_rows, edge_ids=bool(chosen)):
             if once:
-                part = _taken(part, part.sources <= part.targets)
+                # By ids, not by nodes, so that the number of shards does not turn edges round.
+                src, dst = _source_ids(ends[0], part.sources), id_array(ends[1], part.targets)
+                part = _taken(part, pc.less_equal(src, dst).to_numpy(zero_copy_only=False))
             if part.sources.size:
                 yield pa.record_batch(_edge_columns(part, ends, tables, chosen, stored), schema=schema)
 
@@ -138,6 +141,13 @@ def _taken(part: Entries, rows: np.ndarray) -> Entries:
     return Entries(*(None if column is None else column[rows] for column in part))  # type: ignore[arg-type]
 
 
+def _source_ids(ids: IdMap, sources: np.ndarray) -> pa.Array:
+    """Return the ids of sources; each has a run of entries, and its id is found once."""
+    runs = np.flatnonzero(np.diff(sources, prepend=-1))
+    sizes = np.diff(runs, append=sources.size)
+    return id_array(ids, sources[runs]).take(pa.array(np.repeat(np.arange(runs.size), sizes)))
+
+
 def _edge_columns(
     part: Entries,
     ends: tuple[IdMap, IdMap],
@@ -145,11 +155,7 @@ def _edge_columns(
     chosen: Sequence[FeatureType],
     stored: bool,
 ) -> list[pa.Array]:
-    # Each source has a run of entries: its id is found once.
-    runs = np.flatnonzero(np.diff(part.sources, prepend=-1))
-    sizes = np.diff(runs, append=part.sources.size)
-    sources = id_array(ends[0], part.sources[runs]).take(pa.array(np.repeat(np.arange(runs.size), sizes)))
-    columns = [sources, id_array(ends[1], part.targets)]
+    columns = [_source_ids(ends[0], part.sources), id_array(ends[1], part.targets)]
     columns += [pa.array(column) for column in (part.weights, part.times) if column is not None]
     if chosen:
         assert part.edge_ids is not None

@@ -22,6 +22,7 @@ from graph_store.errors import (
 from graph_store.feature_table import FeatureTables
 from graph_store.features import FeatureValues
 from graph_store.fold import manifest_of
+from graph_store.found_edges import FoundEdges, find_edges
 from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
 from graph_store.info import info as info
 from graph_store.list_order import sort_lists
@@ -211,6 +212,10 @@ class GraphStore:
         """Return int64[n], the node of each original id; UnknownId names the first that is none."""
         return self.id_map(node_type).to_nodes(ids)
 
+    def find_nodes(self, node_type: str, ids: Any) -> np.ndarray:
+        """Return int64[n], the node of each original id; -1 where there is none."""
+        return _find_all(self.id_map(node_type), ids)
+
     def to_ids(self, node_type: str, nodes: np.ndarray) -> np.ndarray:
         """Return the original id of each node: int64[n], or object[n] of str."""
         return self.id_map(node_type).to_ids(nodes)
@@ -272,13 +277,31 @@ class GraphStore:
             There are not as many of both.
         """
         entry = self._edge_type(edge_type)
-        sources, targets = _find_all(self.id_map(entry.src), src), _find_all(self.id_map(entry.dst), dst)
-        if sources.size != targets.size:
-            raise ValueError(f"as many dst as src are needed, got {targets.size} and {sources.size}")
+        sources, targets = self._pairs(entry, src, dst)
         known = np.flatnonzero((sources >= 0) & (targets >= 0))
         found = np.zeros(sources.size, bool)
         found[known] = self.adjacency(entry.name).has_edges(sources[known], targets[known])
         return found
+
+    def edges(self, src: Any, dst: Any, edge_type: str | None = None) -> FoundEdges:
+        """Return the edges from `src[i]` to `dst[i]`, by original ids, with weights, times and edge ids.
+
+        An unknown id has none. Features are those of the edge ids: `edge_features(edge_type).values(name, edge_ids)`.
+
+        Raises
+        ------
+        UnknownEdgeType
+        ValueError
+            There are not as many of both.
+        """
+        entry = self._edge_type(edge_type)
+        return find_edges(self.adjacency(entry.name), *self._pairs(entry, src, dst))
+
+    def _pairs(self, entry: StoredEdgeType, src: Any, dst: Any) -> tuple[np.ndarray, np.ndarray]:
+        sources, targets = self.find_nodes(entry.src, src), self.find_nodes(entry.dst, dst)
+        if sources.size != targets.size:
+            raise ValueError(f"as many dst as src are needed, got {targets.size} and {sources.size}")
+        return sources, targets
 
     def features(
         self, ids: Any, node_type: str | None = None, names: Sequence[str] | None = None
@@ -611,7 +634,7 @@ class GraphStore:
         features : sequence of str, optional
             Features of the edges; all when None.
         both : bool
-            Give the edges of an undirected type at both ends, and not each once.
+            Give the edges of an undirected type at both ends, and not each once, from the lower id to the higher.
 
         Returns
         -------

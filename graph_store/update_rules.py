@@ -8,7 +8,7 @@ import numpy as np
 from graph_store.adjacency import Adjacency
 from graph_store.errors import BadInput
 from graph_store.features import Sections, stored, take
-from graph_store.kernels import int64_array
+from graph_store.kernels import int64_array, unmasked
 from graph_store.manifest import StoredEdgeType, StoredNodeType
 from graph_store.schema import nearest
 from graph_store.string_ids import is_utf8
@@ -63,7 +63,11 @@ def as_ids(ids: Any, node_type: StoredNodeType) -> Any:
                 raise BadInput(f"row {row}: id {text!a} of {node_type.name} holds half a character; repair it")
         return texts
     wanted = np.dtype(np.uint64 if node_type.id_type == "unsigned" else np.int64)
-    given = ids.to_numpy(zero_copy_only=False) if hasattr(ids, "to_pylist") else np.asarray(ids)
+    given = (
+        ids.to_numpy(zero_copy_only=False)
+        if hasattr(ids, "to_pylist")
+        else plain_array(ids, f"ids of {node_type.name}")
+    )
     if given.ndim != 1:
         raise BadInput(f"ids of {node_type.name} must have one dimension, got shape {given.shape}")
     if given.size == 0:
@@ -74,6 +78,14 @@ def as_ids(ids: Any, node_type: StoredNodeType) -> Any:
     if int(given.min()) < info.min or int(given.max()) > info.max:
         raise BadInput(f"ids of {node_type.name} are {wanted}, got {given.min()} to {given.max()}")
     return np.ascontiguousarray(given, wanted)
+
+
+def plain_array(values: Any, what: str) -> np.ndarray:
+    """Return values as an array; BadInput where one is masked."""
+    try:
+        return unmasked(values, what)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def as_times(place: str, times: np.ndarray) -> np.ndarray:
@@ -106,9 +118,9 @@ def checked_rows(
     size = len(sources)
     if len(targets) != size:
         raise BadInput(f"{place}: {size} sources and {len(targets)} destinations; give as many of both")
-    weights = None if weight is None else np.asarray(weight)
+    weights = None if weight is None else plain_array(weight, f"{place}: weight")
     _check_column(place, "weight", weights, size, entry.weighted, "iuf")
-    times = None if time is None else np.asarray(time)
+    times = None if time is None else plain_array(time, f"{place}: time")
     _check_column(place, "time", times, size, entry.timed, "iu")
     tables = {}
     known = {feature.name: feature for feature in entry.feature_types}

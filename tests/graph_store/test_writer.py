@@ -464,3 +464,39 @@ def test_the_ends_of_ids_and_times_come_back(path, writer):
     live_model.check_path(path, model)
     writer.fold()
     live_model.check_path(path, model)
+
+
+def test_what_a_numpy_mask_hides_is_no_id_no_weight_and_no_time(writer):
+    hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
+    plain = np.array([1, 2, 3])
+    words = ["a", "b", "c"]
+    for src, weight, time, what in (
+        (hidden, plain, plain, "ids of user"),
+        (plain, hidden, plain, "weight"),
+        (plain, plain, hidden, "time"),
+    ):
+        with pytest.raises(BadInput, match=f"{what}: the value at position 1 is masked"):
+            writer.add_edges(VIEWS, src, words, weight=weight, time=time)
+    with pytest.raises(BadInput, match="position 1 is masked"):
+        writer.add_nodes("user", hidden)
+    with pytest.raises(BadInput, match="delete_edges: time: the value at position 1 is masked"):
+        writer.delete_edges(VIEWS, plain, words, time=hidden)
+    assert writer.version == 1
+    writer.add_nodes("user", np.ma.array([1, 2, 3]))  # nothing is hidden
+    with graph_store.open(writer.path) as store:
+        with pytest.raises(ValueError, match="ids of user: the value at position 1 is masked"):
+            store.to_nodes("user", hidden)
+
+
+def test_a_masked_value_of_a_feature_is_absent(writer):
+    ages = np.ma.array([30, 40, 50], mask=[False, True, False])
+    vectors = np.ma.array([[1, 2], [3, 4], [5, 6]], mask=[[False, False], [True, True], [False, False]])
+    writer.add_nodes("user", [1, 2, 3], {"age": ages, "vec": vectors})
+    with graph_store.open(writer.path) as store:
+        found = store.features([1, 2, 3], "user")
+        assert found["age"].present.tolist() == found["vec"].present.tolist() == [True, False, True]
+        assert found["age"].values.tolist() == [30, 0, 50]
+        assert found["vec"].values.tolist() == [[1, 2], [0, 0], [5, 6]]
+    vectors.mask[1] = [True, False]
+    with pytest.raises(BadInput, match="'vec': row 1 is masked in part"):
+        writer.set_features("user", [1, 2, 3], {"vec": vectors})

@@ -209,6 +209,96 @@ def test_an_id_that_is_no_node_is_an_error_that_names_it(gossamer, store, ids, s
         assert says in said
 
 
+def test_ids_that_are_no_nodes_can_be_left_out_or_be_null(gossamer, store, shop):
+    of_clicks = ("--edge-type", "user:clicks:item", "--ids", "404,7,99999999999999999999,-3")
+    null, skip = ("--missing", "null"), ("--missing", "skip")
+    found = gossamer.answer("query", "neighbors", store, *of_clicks, *null)["results"]
+    none = {"degree": None, "neighbors": None, "weights": None}
+    assert found == [
+        {"id": 404, **none},
+        {"id": 7, "degree": 2, "neighbors": [70, 71], "weights": [0.5, 1.5]},
+        {"id": 99999999999999999999, **none},
+        {"id": -3, "degree": 1, "neighbors": [70], "weights": [2.0]},
+    ]
+    assert gossamer.answer("query", "neighbors", store, *of_clicks, *skip)["results"] == [found[1], found[3]]
+    assert (
+        "\n99999999999999999999: no such node\n-3: 1 neighbours\n"
+        in gossamer("query", "neighbors", store, *of_clicks, *null)[1]
+    )
+    found = gossamer.answer("query", "degree", store, *of_clicks, *null)["results"]
+    assert [each["degree"] for each in found] == [None, 2, None, 1]
+    assert gossamer("query", "degree", store, *of_clicks, *skip)[1] == "id  degree\n7        2\n-3       1\n"
+    of_items = ("--node-type", "item", "--ids", "5,6", "--features", "name,price")
+    found = gossamer.answer("query", "features", shop, *of_items, *null)["results"]
+    assert found == [{"id": 5, "features": {"name": None, "price": None}}, {"id": 6, "features": None}]
+    assert len(gossamer.answer("query", "features", shop, *of_items, *skip)["results"]) == 1
+    for query in (("sample", "--fanouts", "1", "--disjoint"), ("walk", "--length", "1")):
+        found = gossamer.answer("query", query[0], store, *of_clicks, *skip, *query[1:])
+        assert (found.get("seeds") or [walk[0] for walk in found["walks"]]) == [7, -3]
+        assert "'null' is not one of" in gossamer.refusal("query", *query, store, *of_clicks, *null, status=2)
+
+
+def test_a_skipped_id_takes_its_time_along(gossamer, shop):
+    ask = ("query", "sample", shop, "--edge-type", "user:buys:item", "--fanouts", "2", "--missing", "skip")
+    found = gossamer.answer(*ask, "--ids", "nobody,ann,bob", "--times", "9,2,9")
+    assert found["seeds"] == ["ann", "bob"]
+    assert found["hops"][0]["src"] == ["bob"]
+
+
+def test_edges_between_pairs_come_with_weights_times_and_features(gossamer, tmp_path):
+    rows = "who,what,stars,day,note,place\nann,5,1.5,3,good,7\nann,5,0.5,2,,8\nbob,6,2,4,bad,9\n"
+    (tmp_path / "rates.csv").write_text(rows)
+    (tmp_path / "rates.toml").write_text(
+        """
+        [nodes.user]
+        id_type = "string"
+        [nodes.item]
+        [edges."user:rates:item"]
+        files = "rates.csv"
+        src = "who"
+        dst = "what"
+        weight = "stars"
+        time = "day"
+        reverse = true
+        duplicates = "all"
+        [edges."user:rates:item".features.note]
+        kind = "string"
+        [edges."user:rates:item".features.place]
+        dtype = "int64"
+        """
+    )
+    gossamer.answer("ingest", "rates.toml", "rates.store")
+    ask = (
+        "query",
+        "edges",
+        "rates.store",
+        "--edge-type",
+        "user:rates:item",
+        "--src",
+        "ann,bob,ann,x",
+        "--dst",
+        "5,6,6,5",
+    )
+    found = gossamer.answer(*ask)
+    assert found["results"][0]["edges"] == [
+        {"weight": 0.5, "time": 2, "features": {"note": None, "place": 8}},
+        {"weight": 1.5, "time": 3, "features": {"note": "good", "place": 7}},
+    ]
+    assert found["results"][1]["edges"] == [{"weight": 2.0, "time": 4, "features": {"note": "bad", "place": 9}}]
+    assert [each["edges"] for each in found["results"][2:]] == [[], []]
+    only = gossamer.answer(*ask, "--features", "place")["results"]
+    assert only[1]["edges"] == [{"weight": 2.0, "time": 4, "features": {"place": 9}}]
+    back = ("--edge-type", "item:rev_rates:user", "--src", "6", "--dst", "bob")
+    assert (
+        gossamer.answer("query", "edges", "rates.store", *back)["results"][0]["edges"] == found["results"][1]["edges"]
+    )
+    shown = gossamer(*ask)[1]
+    assert shown.splitlines()[0].split() == ["src", "dst", "weight", "time", "note", "place"]
+    assert shown.endswith("2 of 4 pairs without an edge\n")
+    assert "has no feature 'plaice'" in gossamer.refusal(*ask, "--features", "plaice", status=1)
+    assert "name as many of both" in gossamer.refusal(*ask[:-1], "5", status=2)
+
+
 def test_walks_go_there_and_back_and_do_not_depend_on_threads(gossamer, store):
     ask = ("query", "walk", store, "--edge-type", "user:clicks:item", "--ids", "7,-3", "--walks", 40, "--seed", 7)
     found = gossamer.answer(*ask, "--length", 4, "--threads", 1)
@@ -315,7 +405,7 @@ def test_a_mistake_is_one_line_with_its_status(gossamer, store, line, status, sa
     assert says in gossamer.refusal(*line.split(), status=status)
 
 
-@pytest.mark.parametrize("command", ["neighbors", "sample", "degree", "contains", "features"])
+@pytest.mark.parametrize("command", ["neighbors", "sample", "degree", "contains", "features", "edges", "walk"])
 def test_help_shows_an_example_of_each_command(gossamer, command):
     status, out, _ = gossamer("query", command, "--help")
     assert status == 0
