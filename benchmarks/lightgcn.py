@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 import graph_store
+from benchmarks.gowalla import TRAIN
 from benchmarks.harness import interleave, medians, timed, write_report
 from models import LightGCN, LocalExchange, ModelOptions, Trace
 from models.batch import unique_rows
 from sparse_tables import LocalTable
 
 EDGE_TYPE = "user:clicks:item"
-GOWALLA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gowalla" / "train.txt"
 
 
 def _write_edges(folder: Path, size: str) -> Path:
@@ -90,7 +90,7 @@ def _check(store: graph_store.GraphStore, plain: Plain, options: ModelOptions) -
 def main() -> None:
     """Run the benchmark; see `--help`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--edges", type=Path, default=GOWALLA, help="an interaction file (default: Gowalla, else made)")
+    parser.add_argument("--edges", type=Path, default=TRAIN, help="an interaction file (default: Gowalla, else made)")
     parser.add_argument("--size", choices=("full", "small"), default="full", help="of the clicks made without a file")
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()

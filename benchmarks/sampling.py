@@ -11,28 +11,34 @@ from typing import Any
 import numpy as np
 
 import graph_store
+from benchmarks.gowalla import gowalla_file
 from benchmarks.harness import Peer, figure, interleave, medians, peer_python, ratio, write_report
 from benchmarks.rmat import add_options, folders, graph_file, read_graph
 from benchmarks.sampling_csr import CsrSampler
+from benchmarks.sampling_limit import lines_touched, read_lines
 from graph_store.sampling.relabel import Relabeller
 
 EDGE_TYPE = "node:links:node"
-PARTS, VALUED = ("uniform", "walks", "relabel", "weighted", "temporal"), ("weighted", "temporal")
+PARTS, VALUED = ("uniform", "limit", "walks", "relabel", "weighted", "temporal"), ("weighted", "temporal")
 SEED, MAX_TIME = 7, 1000
 WALK_LENGTH, NODE2VEC_LENGTH, P, Q = 20, 10, 0.5, 2.0
 Cases = dict[str, Callable[[], float]]
 
 
-def _valued(data: Path, scale: int) -> tuple[Path, np.ndarray]:
+def _plain_file(options: argparse.Namespace, data: Path) -> Path:
+    return gowalla_file(data) if options.graph == "gowalla" else graph_file(data, options.scale)
+
+
+def _valued(plain: Path, num_nodes: int) -> tuple[Path, np.ndarray]:
     """Return the graph with a weight an edge, and as its time the time of its target; and the times by id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(4)
-    times = rng.integers(0, MAX_TIME, 1 << scale)
-    path = data / f"rmat-{scale}-valued.parquet"
+    times = rng.integers(0, MAX_TIME, num_nodes)
+    path = plain.with_name(plain.name.replace("dense", "valued"))
     if not path.exists():
-        src, dst = read_graph(graph_file(data, scale))
+        src, dst = read_graph(plain)
         # Of two rows of an edge the first is kept: both sides see its weight.
         weights = rng.random(src.size, np.float32) + np.float32(0.01)
         beside = path.with_suffix(".partial")
@@ -76,7 +82,10 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.figures: list[dict[str, Any]] = []
         self._peers: dict[str, Peer] = {}
-        source, times = _valued(data, options.scale) if valued else (graph_file(data, options.scale), None)
+        source, times = _plain_file(options, data), None
+        if valued:
+            num_nodes = 1 + max(int(ends.max()) for ends in read_graph(source))
+            source, times = _valued(source, max(num_nodes, 0 if options.graph == "gowalla" else 1 << options.scale))
         columns = {"weight": "w", "time": "t"} if valued else {}
         schema = graph_store.Schema.from_edges(source, edge_type=EDGE_TYPE, src="src", dst="dst", **columns)
         graph_store.ingest(schema, folder / "store")
@@ -178,6 +187,31 @@ class Bench:
                 figure("uniform, times the CSR" + suffix, ratio(seconds, "gossamer", "CSR int64"), "x", least=0.85),
                 figure("uniform, times the best peer" + suffix, ratio(seconds, "gossamer", best), "x", least=1.8),
             ]
+
+    def limit(self) -> None:
+        """Lines of memory that the hops touch at random, against as many read for nothing else."""
+        fanouts, adjacency = self.options.fanouts, self.store.adjacency(EDGE_TYPE)
+        count = 1 << 22
+        sampler, lines, edges = self.store.sampler(EDGE_TYPE, fanouts), 0.0, 0
+        for step in range(len(self.seeds)):
+            _, layers, nodes = sampler.sample(self.seeds[step], seed=SEED, step=step)
+            for layer, fanout in zip(layers, fanouts):
+                expanded = nodes["node"][layer.first : layer.first + layer.indptr.size - 1]
+                lines += lines_touched(adjacency, expanded, fanout, layer.neighbors.size)
+                edges += layer.neighbors.size
+        self.figures.append(figure("lines touched at random, an edge", lines / edges, "lines"))
+        for threads in (1, 2):
+            self._edges = {"gossamer": edges}
+            cases = {
+                "gossamer": self._layers([self.store.sampler(EDGE_TYPE, fanouts) for _ in range(threads)]),
+                "reading": _timed(lambda _, batch: read_lines(adjacency, count, batch * count), 2 * threads, threads),
+            }
+            amounts = {"gossamer": lines, "reading": 2.0 * threads * count}
+            seconds = self.report("limit", threads, cases, "lines", amounts)
+            value = lines / seconds["gossamer"] / (amounts["reading"] / seconds["reading"])
+            self.figures.append(
+                figure(f"lines/s of sampling to those read, {threads} thread{'s' * (threads > 1)}", value, "x")
+            )
 
     def _layers(self, samplers: list[Any]) -> Callable[[], float]:
         def sample(worker: int, batch: int) -> Any:
@@ -313,6 +347,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser, scale=20)
+    parser.add_argument("--graph", choices=("rmat", "gowalla"), default="rmat", help="which graph (default: rmat)")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--fanouts", type=_fanouts, default=[15, 10, 5], help="of each hop (default 15,10,5)")
@@ -330,7 +365,7 @@ def main() -> None:
                     getattr(bench, part)()
             if bench is not None:
                 rows, figures = rows + bench.rows, figures + bench.figures
-    extra = {"fanouts": options.fanouts, "batch": options.batch, "scale": options.scale}
+    extra = {name: getattr(options, name) for name in ("graph", "fanouts", "batch", "scale")}
     write_report("sampling", rows, extra, figures=figures)
 
 

@@ -50,12 +50,22 @@ class Peer:
     def blocks(self, request):
         """Sample all batches, `workers` of them at a time, relabelled."""
         sampler = dgl.dataloading.NeighborSampler(request["fanouts"], prob="w" if request.get("weighted") else None)
+        return self._batches(request, sampler)
+
+    def load(self, request):
+        """Sample all batches, `workers` of them at a time, and gather the features of the nodes of each."""
+        features = torch.from_numpy(np.load(request["features"], mmap_mode="r+"))
+        return self._batches(request, dgl.dataloading.NeighborSampler(request["fanouts"]), features)
+
+    def _batches(self, request, sampler, features=None):
         workers, edges = request["workers"], [0] * len(self.seeds)
         torch.set_num_threads(1)
 
         def work(worker):
             for batch in range(worker, len(self.seeds), workers):
-                _, _, blocks = sampler.sample(self.into, self.seeds[batch])
+                nodes, _, blocks = sampler.sample(self.into, self.seeds[batch])
+                if features is not None:
+                    features[nodes]
                 edges[batch] = sum(block.num_edges() for block in blocks)
 
         start = time.perf_counter()

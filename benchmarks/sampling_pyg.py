@@ -63,6 +63,48 @@ class Peer:
 
         return self._timed(request["workers"], one)
 
+    def load(self, request):
+        """Go through NeighborLoader, with the features of the nodes; in this process, as it draws without workers."""
+        from torch_geometric.loader import NeighborLoader
+
+        nodes = torch.cat(self.seeds)
+        loader = NeighborLoader(
+            self._data(request), request["fanouts"], input_nodes=nodes, batch_size=self.seeds[0].numel()
+        )
+        return self._looped(loader)
+
+    def load_links(self, request):
+        """Go through LinkNeighborLoader: positives, a negative for each, the neighbourhoods of all ends."""
+        from torch_geometric.loader import LinkNeighborLoader
+
+        loader = LinkNeighborLoader(
+            self._data(request),
+            request["fanouts"],
+            edge_label_index=torch.from_numpy(np.load(request["links"])),
+            batch_size=request["batch"],
+            neg_sampling="triplet",
+        )
+        return self._looped(loader)
+
+    def _data(self, request):
+        import warnings
+
+        from torch_geometric.data import Data
+
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(request["threads"])
+        if not hasattr(self, "data"):
+            cols = torch.repeat_interleave(torch.arange(self.indptr.numel() - 1), self.indptr.diff())
+            features = torch.from_numpy(np.load(request["features"]))
+            self.data = Data(edge_index=torch.stack([self.indices, cols]), x=features, num_nodes=features.shape[0])
+        return self.data
+
+    def _looped(self, loader):
+        start, edges = time.perf_counter(), 0
+        for batch in loader:
+            edges += batch.num_edges
+        return {"seconds": time.perf_counter() - start, "edges": edges}
+
     def _timed(self, workers, sample):
         edges = [0] * len(self.seeds)
 

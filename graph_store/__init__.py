@@ -40,7 +40,11 @@ from graph_store.writer import GraphWriter
 if TYPE_CHECKING:
     from graph_store.interop import from_networkx, from_scipy, to_networkx, to_scipy
     from graph_store.parquet_export import export
+    from graph_store.sampling.loader import Loader
+    from graph_store.sampling.node_loader import NodeBatch, link_loader, node_loader
     from graph_store.sampling.pinsage import Visited, visited_neighbors
+    from graph_store.sampling.pyg_batch import to_pyg
+    from graph_store.sampling.tensors import to_torch
     from graph_store.sampling.walk_ids import VisitedIds, Walks
     from graph_store.sampling.walks import walk
 
@@ -68,11 +72,13 @@ __all__ = [
     "Leak",
     "LinkBatch",
     "LinkSampler",
+    "Loader",
     "NegativeIds",
     "NegativeSampler",
     "Negatives",
     "NeighborSampler",
     "Neighbors",
+    "NodeBatch",
     "NodeSource",
     "NodeType",
     "RepairReport",
@@ -100,13 +106,17 @@ __all__ = [
     "induced_subgraph",
     "info",
     "ingest",
+    "link_loader",
+    "node_loader",
     "open",
     "permute",
     "repair",
     "sample_negatives",
     "split_edges",
     "to_networkx",
+    "to_pyg",
     "to_scipy",
+    "to_torch",
     "verify",
     "visited_neighbors",
     "walk",
@@ -117,6 +127,8 @@ _LATE = {"export": "parquet_export", "walk": "sampling.walks"}
 _LATE |= dict.fromkeys(("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop")
 _LATE |= dict.fromkeys(("Visited", "visited_neighbors"), "sampling.pinsage")
 _LATE |= dict.fromkeys(("VisitedIds", "Walks"), "sampling.walk_ids")
+_LATE |= dict.fromkeys(("NodeBatch", "link_loader", "node_loader"), "sampling.node_loader")
+_LATE |= {"to_torch": "sampling.tensors", "to_pyg": "sampling.pyg_batch", "Loader": "sampling.loader"}
 
 
 def __getattr__(name: str) -> Any:

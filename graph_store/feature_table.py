@@ -15,6 +15,7 @@ from graph_store.features import (
     take,
     values_of,
     width,
+    words_of,
 )
 from graph_store.schema import nearest
 from graph_store.section_check import SectionCheck
@@ -50,6 +51,7 @@ class FeatureTables:
         self.owner, self.features, self.tables = owner, list(features), list(tables)
         self._checks = checks
         self._rows_of, self.changed = rows_of, dict(changed or {})
+        self._dictionaries: dict[int, list[bytes]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -103,6 +105,41 @@ class FeatureTables:
     def values(self, name: str, keys: np.ndarray) -> FeatureValues:
         """Return the values of some nodes or edge ids."""
         return values_of(self.features[self.place(name)], self.sections(name, keys))
+
+    def numbers(self, name: str, keys: np.ndarray) -> FeatureValues:
+        """Return the values of some nodes or edge ids; categories as int64 places in `words`, -1 where absent.
+
+        Raises
+        ------
+        BadInput
+            The feature is of strings.
+        """
+        place = self.place(name)
+        feature = self.features[place]
+        if feature.kind == "string":
+            raise BadInput(f"feature {name!r} of {self.owner} is of strings, which are no numbers; declare a category")
+        sections = self.sections(name, keys)
+        if feature.kind != "category":
+            return values_of(feature, sections)
+        present, codes = sections["present"].astype(bool), sections["values"].astype(np.int64)
+        if place in self.changed:
+            # Words that came later have other places in each part of the table.
+            known = {word: code for code, word in enumerate(self._words(place))}
+            codes = np.array([known[word] for word in words_of(sections)] or [0])[codes]
+        codes[~present] = -1
+        return FeatureValues(codes, None, present)
+
+    def words(self, name: str) -> list[str]:
+        """Return the words of a category, sorted by their bytes."""
+        return [word.decode() for word in self._words(self.place(name))]
+
+    def _words(self, place: int) -> list[bytes]:
+        if place not in self._dictionaries:
+            words = words_of(self.tables[place])
+            if place in self.changed:
+                words = sorted({*words, *words_of(self.changed[place])})
+            self._dictionaries[place] = words
+        return self._dictionaries[place]
 
     def with_changes(
         self, rows_of: Callable[[np.ndarray], np.ndarray], changed: Mapping[int, Mapping[str, np.ndarray]]

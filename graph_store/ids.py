@@ -230,12 +230,14 @@ def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
     return ranks.reshape(given.shape)
 
 
-def nodes_of_ranks(base: np.ndarray) -> np.ndarray:
-    """Return int64[n], the node of each dense rank."""
-    num_shards = base.size - 1
-    sizes = np.diff(base)
-    shards = np.repeat(np.arange(num_shards), sizes)
-    return (np.arange(base[-1]) - np.repeat(base[:-1], sizes)) * num_shards + shards
+def nodes_of_ranks(base: np.ndarray, ranks: np.ndarray | None = None) -> np.ndarray:
+    """Return int64[n], the node of each dense rank, or of some int64[n] of them."""
+    num_shards, sizes = base.size - 1, np.diff(base)
+    if ranks is None:
+        ranks, shards = np.arange(base[-1]), np.repeat(np.arange(num_shards), sizes)
+    else:
+        shards = np.searchsorted(base, ranks, "right") - 1
+    return (ranks - base[shards]) * num_shards + shards
 
 
 def live_ranks(base: np.ndarray, dead: np.ndarray) -> Any:

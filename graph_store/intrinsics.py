@@ -1,5 +1,9 @@
-"""What kernels do that numpy has no word for, as instructions: registered with numba when it is first needed."""
+"""What is done when numba is first needed: what kernels do that numpy has no word for is told to it, as instructions."""
 
+import importlib.machinery
+import importlib.util
+import os
+import sys
 from typing import Any
 
 from llvmlite import ir
@@ -8,6 +12,29 @@ from numba.core.typing import signature
 from numba.extending import lower_builtin, type_callable
 
 from graph_store import kernels
+
+
+def _load_blas_alone() -> None:
+    """Load the module of BLAS functions that numba looks for with its first kernel, without the rest of scipy.linalg.
+
+    That is a fifth of what a process takes to its first answer. Who imports scipy.linalg later gets all of it.
+    """
+    name = "scipy.linalg.cython_blas"
+    scipy = importlib.util.find_spec("scipy")
+    if name in sys.modules or scipy is None:
+        return
+    folders = [os.path.join(folder, "linalg") for folder in scipy.submodule_search_locations or ()]
+    spec = importlib.machinery.PathFinder.find_spec(name, folders)
+    if spec is None or spec.loader is None:
+        return
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception:  # of another scipy, which numba then imports as it always does
+        del sys.modules[name]
+
+
+_load_blas_alone()
 
 
 @type_callable(kernels.prefetch)

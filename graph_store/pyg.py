@@ -12,7 +12,7 @@ import numpy as np
 from graph_store.arrow_columns import distinct_names
 from graph_store.errors import BadInput
 from graph_store.feature_type import FeatureType
-from graph_store.features import Sections, values_of, width, words_of
+from graph_store.features import width
 from graph_store.interop import positions
 from graph_store.manifest import StoredEdgeType
 from graph_store.ragged import starts_of
@@ -260,7 +260,6 @@ class PygFeatureStore(_FeatureStore):
             store.id_map(given)
         for name, entry in store.edge_types.items():
             self._groups[tuple(name.split(":"))] = _Edges(store, entry)  # type: ignore[index]
-        self._words: dict[tuple[Group, str], dict[bytes, int]] = {}
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
         """Return the attributes of all tensors."""
@@ -284,28 +283,9 @@ class PygFeatureStore(_FeatureStore):
         if feature is None:
             return torch.as_tensor(np.array(group.part(part, rows)))
         keys = group.keys(rows)
-        sections = group.tables.sections(feature.name, np.atleast_1d(keys))
-        if part == "present":
-            values = sections["present"].astype(bool)
-        elif feature.kind == "category":
-            values = self._codes(attr.group_name, feature, sections)
-        else:
-            values = values_of(feature, sections).values
-        return torch.from_numpy(np.ascontiguousarray(values))[0 if np.ndim(keys) == 0 else slice(None)]
-
-    def _codes(self, group: Group, feature: FeatureType, sections: Sections) -> np.ndarray:
-        """Return the places of words among all words of the feature, sorted."""
-        tables = self._groups[group].tables
-        place, codes = tables.place(feature.name), sections["values"].astype(np.int64)
-        if place in tables.changed:
-            # Words that came later have other places in each part of the table.
-            if (group, feature.name) not in self._words:
-                words = {*words_of(tables.tables[place]), *words_of(tables.changed[place])}
-                self._words[group, feature.name] = {word: code for code, word in enumerate(sorted(words))}
-            known = self._words[group, feature.name]
-            codes = np.array([known[word] for word in words_of(sections)] or [0])[codes]
-        codes[sections["present"] == 0] = -1
-        return codes
+        values, _, present = group.tables.numbers(feature.name, np.atleast_1d(keys))
+        found = present if part == "present" else values
+        return torch.from_numpy(np.ascontiguousarray(found))[0 if np.ndim(keys) == 0 else slice(None)]
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
         group = self._groups.get(attr.group_name)

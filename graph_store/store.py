@@ -28,8 +28,9 @@ from graph_store.kernels import Kernel
 from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.ragged import starts_of
+from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
-from graph_store.sampling.links import LinkSampler
+from graph_store.sampling.links import LinkBatch, LinkSampler
 from graph_store.sampling.negatives import ALPHA, NegativeIds, NegativeSampler
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.plan import chain
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse
 
+    from graph_store.sampling.loader import Loader
+    from graph_store.sampling.node_loader import NodeBatch
     from graph_store.sampling.walk_ids import VisitedIds, Walks
 
 
@@ -166,6 +169,10 @@ class GraphStore:
             known = ", ".join(self.node_types)
             raise UnknownNodeType(f"{self.path}: no node type {node_type!r}; it has {known}")
         return self._ids[node_type]
+
+    def _node_type(self, node_type: str | None) -> str:
+        """Return the name of a node type, the only one when None; what it is used for says if there is none."""
+        return next(iter(self.node_types)) if node_type is None and len(self.node_types) == 1 else str(node_type)
 
     def _edge_type(self, edge_type: str | None) -> StoredEdgeType:
         if edge_type is None and len(self.edge_types) == 1:
@@ -300,10 +307,8 @@ class GraphStore:
         BadInput
             The type has no feature of that name.
         """
-        if node_type is None and len(self.node_types) == 1:
-            node_type = next(iter(self.node_types))
-        nodes = self.to_nodes(str(node_type), ids)
-        tables = self.node_features(str(node_type))
+        name = self._node_type(node_type)
+        nodes, tables = self.to_nodes(name, ids), self.node_features(name)
         return {name: tables.values(name, nodes) for name in (tables.names if names is None else names)}
 
     def node_features(self, node_type: str) -> FeatureTables:
@@ -343,6 +348,37 @@ class GraphStore:
     ) -> LinkSampler:
         """Return a maker of link batches by nodes, with its own workspace: see `LinkSampler`."""
         return LinkSampler(self, edge_type, fanouts, **options)
+
+    def node_loader(
+        self,
+        fanouts: Sequence[int] | Mapping[str, Sequence[int]],
+        ids: Any = None,
+        *,
+        node_type: str | None = None,
+        **options: Any,
+    ) -> "Loader[NodeBatch]":
+        """Return a loader of neighbourhoods of nodes, by original ids: see `node_loader`.
+
+        The node type must be said with ids where the store has several.
+        """
+        from graph_store.sampling.node_loader import node_loader
+
+        if ids is None:
+            return node_loader(self, fanouts, node_type=node_type, **options)
+        name = self._node_type(node_type)
+        return node_loader(self, fanouts, self.to_nodes(name, ids), node_type=name, **options)
+
+    def link_loader(
+        self,
+        edge_type: str,
+        fanouts: Sequence[int] | Mapping[str, Sequence[int]],
+        links: EdgePart | Edges,
+        **options: Any,
+    ) -> "Loader[LinkBatch]":
+        """Return a loader of link batches: see `link_loader`."""
+        from graph_store.sampling.node_loader import link_loader
+
+        return link_loader(self, edge_type, fanouts, links, **options)
 
     def sample(
         self,
@@ -421,9 +457,8 @@ class GraphStore:
         """
         from graph_store.sampling.induced import ego_graph
 
-        name = next(iter(self.node_types)) if node_type is None and len(self.node_types) == 1 else str(node_type)
-        nodes = self.to_nodes(name, ids)
-        return ego_graph(self, nodes, hops, node_type=name, **({"threads": self._threads} | options))
+        name = self._node_type(node_type)
+        return ego_graph(self, self.to_nodes(name, ids), hops, node_type=name, **({"threads": self._threads} | options))
 
     def walk(
         self,

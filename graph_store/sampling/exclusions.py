@@ -5,36 +5,35 @@ from functools import cached_property
 import numpy as np
 
 from graph_store.kernels import int64_array, kernel
-from graph_store.ragged import starts_of, take_spans
+
+
+@kernel
+def _place_in(values, low, high, value):
+    """Return where a value is among ascending ones from `low` to before `high`, -1 where it is not.
+
+    Without a branch that depends on what is there, which a processor would guess wrong half of the time.
+    """
+    left = high - low
+    while left > 1:
+        half = left >> 1
+        low += half if values[low + half - 1] < value else np.int64(0)
+        left -= half
+    return low if left > 0 and values[low] == value else np.int64(-1)
 
 
 @kernel
 def excluded_span(sources, indptr, node):
     """Return where the targets of a node begin and end in `targets`, the same twice where it has none."""
-    low, high = 0, sources.size
-    while low < high:
-        middle = (low + high) >> 1
-        if sources[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    if low < sources.size and sources[low] == node:
-        return indptr[low], indptr[low + 1]
+    at = _place_in(sources, np.int64(0), np.int64(sources.size), node)
+    if at >= 0:
+        return indptr[at], indptr[at + 1]
     return np.int64(0), np.int64(0)
 
 
 @kernel
 def is_excluded(targets, low, high, node):
     """Say whether a node is among the targets of a span."""
-    while low < high:
-        middle = (low + high) >> 1
-        if targets[middle] < node:
-            low = middle + 1
-        elif targets[middle] == node:
-            return True
-        else:
-            high = middle
-    return False
+    return _place_in(targets, low, high, node) >= 0
 
 
 @kernel
@@ -46,6 +45,28 @@ def _has(arrays, src, dst, out):
         if low == high:
             low, high = excluded_span(sources, indptr, src[i])
             out[i] = is_excluded(targets, low, high, dst[i])
+
+
+@kernel
+def _joined(few, known, ends, targets):
+    """Put the targets of each source in `few`, and what is known of it, in order and once; returns how many."""
+    sources, indptr, own = few
+    known_sources, known_indptr, known_targets = known
+    count = np.int64(0)
+    for i in range(sources.size):
+        j, stop = excluded_span(known_sources, known_indptr, sources[i])
+        for at in range(indptr[i], indptr[i + 1]):
+            while j < stop and known_targets[j] < own[at]:
+                targets[count] = known_targets[j]
+                count, j = count + 1, j + 1
+            if j < stop and known_targets[j] == own[at]:
+                j += 1
+            targets[count] = own[at]
+            count += 1
+        targets[count : count + stop - j] = known_targets[j:stop]
+        count += stop - j
+        ends[i + 1] = count
+    return count
 
 
 class Exclusions:
@@ -72,12 +93,22 @@ class Exclusions:
         src, dst = src[order], dst[order]
         is_new = np.ones(src.size, bool)
         is_new[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-        src, self._targets = src[is_new], dst[is_new]
+        src, targets = src[is_new], dst[is_new]
         starts = np.flatnonzero(np.diff(src, prepend=src[:1] - 1))
-        self._sources, self._indptr = src[starts], np.append(starts, src.size)
+        self._set(src[starts], np.append(starts, src.size), targets)
+
+    def _set(self, sources: np.ndarray, indptr: np.ndarray, targets: np.ndarray) -> None:
+        self._sources, self._indptr, self._targets = sources, indptr, targets
         # What else is excluded, of the sources that are not among these.
         self._others: Exclusions | None = None
         self._few: Exclusions | None = None  # what was added to the others
+
+    @classmethod
+    def _of(cls, sources: np.ndarray, indptr: np.ndarray, targets: np.ndarray) -> "Exclusions":
+        """Return those of arrays that are in order already."""
+        made = cls.__new__(cls)
+        made._set(sources, indptr, targets)
+        return made
 
     @property
     def _own(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -117,8 +148,11 @@ class Exclusions:
     def reversed(self) -> "Exclusions":
         """The pairs the other way."""
         if self._others is not None and self._few is not None:
-            return self._others.reversed.with_few(self._few.reversed)
-        return Exclusions(*self.pairs[::-1])
+            other = self._others.reversed.with_few(self._few.reversed)
+        else:
+            other = Exclusions(*self.pairs[::-1])
+        other.__dict__["reversed"] = self
+        return other
 
     def union(self, other: "Exclusions") -> "Exclusions":
         """Return the pairs of both."""
@@ -130,11 +164,11 @@ class Exclusions:
         if self._others is not None or other._others is not None:
             return self.union(other)
         places = np.searchsorted(self._sources, other._sources)
-        there = np.flatnonzero(np.append(self._sources, -1)[places] == other._sources)
-        firsts, sizes = self._indptr[places[there]], np.diff(self._indptr)[places[there]]
-        known = take_spans(self._targets, firsts, starts_of(sizes))
-        src, dst = other.pairs
-        both = Exclusions(np.concatenate([src, np.repeat(other._sources[there], sizes)]), np.concatenate([dst, known]))
+        there = np.append(self._sources, -1)[places] == other._sources
+        room = other._targets.size + int(np.diff(self._indptr)[places[there]].sum())
+        ends, targets = np.zeros(other._sources.size + 1, np.int64), np.empty(room, np.int64)
+        count = _joined(other._own, self._own, ends, targets)
+        both = Exclusions._of(other._sources, ends, targets[:count])
         both._others, both._few = self, other
         return both
 

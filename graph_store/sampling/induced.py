@@ -138,7 +138,7 @@ def induced_subgraph(
             )
         )
     sizes = {name: [own.size, 0] for name, own in found.items()}
-    return Subgraph(seed_labels, found, ids, tuple(hops), sizes)
+    return Subgraph(seed_labels, found, ids, tuple(hops), sizes, induced=True)
 
 
 def _checked(store: "GraphStore", node_type: str, nodes: np.ndarray) -> np.ndarray:

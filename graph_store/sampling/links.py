@@ -1,6 +1,7 @@
 """Link batches: positives, their negatives, and one subgraph around both that holds none of the edges to predict."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ import numpy as np
 from graph_store.errors import BadInput
 from graph_store.kernels import int64_array
 from graph_store.sampling.exclusions import Exclusions
+from graph_store.sampling.gather import Features
 from graph_store.sampling.leakage import Targets
+from graph_store.sampling.loader import Share
 from graph_store.sampling.negatives import Negatives, NegativeSampler
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.subgraph import Subgraph
@@ -36,6 +39,10 @@ class LinkBatch:
     times : int64[n] or None
     targets : Targets
         What `check_leakage` goes by.
+    features : dict of str to dict of str to FeatureValues
+        Of a batch that a loader made, see `Gatherer.of`.
+    share : Share or None
+        Of a batch that a loader made: the step, and which examples these are.
     """
 
     subgraph: Subgraph
@@ -46,6 +53,8 @@ class LinkBatch:
     labels: np.ndarray | None
     times: np.ndarray | None
     targets: Targets = field(repr=False)
+    features: Features = field(default_factory=dict, repr=False)
+    share: Share | None = field(default=None, repr=False)
 
 
 class LinkSampler:
@@ -110,6 +119,12 @@ class LinkSampler:
         self._held_out = None
         if held_out is not None:
             self._held_out = held_out.union(held_out.reversed) if self._one_type else held_out
+
+    def twin(self) -> "LinkSampler":
+        """Return a sampler of the same version with a workspace of its own, for another thread."""
+        other = copy(self)
+        other.neighbors = self.neighbors.twin()
+        return other
 
     def sample(
         self,

@@ -1,7 +1,7 @@
 """Loaders: the batches of an epoch in seeded order, made ahead by threads, from any step on and for any rank."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +11,8 @@ from graph_store.errors import BadInput
 from graph_store.sampling.prefetch import prefetched
 
 T = TypeVar("T")
+# What says which examples a step has.
+_ORDER = ("length", "batch_size", "shuffle", "seed", "drop_last")
 
 
 class Share(NamedTuple):
@@ -69,6 +71,11 @@ class Plan:
     def num_steps(self) -> int:
         """Steps of an epoch, the same on all ranks."""
         return self.length // self.batch_size if self.drop_last else -(-self.length // self.batch_size)
+
+    @property
+    def whole(self) -> "Plan":
+        """The same epochs on one rank."""
+        return replace(self, rank=0, size=1)
 
     def share(self, epoch: int, step: int) -> Share:
         """Return what this rank does of a step; BadInput where there is no such step."""
@@ -146,7 +153,7 @@ class Loader(Generic[T]):
 
     def state_dict(self) -> dict[str, int]:
         """Return where it is, to go on from; another number of ranks or threads may."""
-        return {"epoch": self.epoch, "step": self.step, "batch_size": self.plan.batch_size, "length": self.plan.length}
+        return {"epoch": self.epoch, "step": self.step} | {name: int(getattr(self.plan, name)) for name in _ORDER}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from where another loader was.
@@ -154,9 +161,10 @@ class Loader(Generic[T]):
         Raises
         ------
         BadInput
-            It had another batch size or number of examples, so that its steps are others.
+            Its steps were others: of another seed, batch size or number of examples, or in another order.
         """
-        for name, own in (("batch_size", self.plan.batch_size), ("length", self.plan.length)):
-            if state[name] != own:
+        for name in _ORDER:
+            if state[name] != getattr(self.plan, name):
+                own = getattr(self.plan, name)
                 raise BadInput(f"the state is of a loader whose {name} is {state[name]}, this one's is {own}")
         self.epoch, self.step = state["epoch"], state["step"]

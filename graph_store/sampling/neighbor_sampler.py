@@ -1,6 +1,7 @@
 """Neighbour sampling over any edge types: seeds → the edges that each hop drew, merged or as trees, in time or not."""
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,6 +140,12 @@ class NeighborSampler:
         self._shifts = {
             name: max(1, int(counts.max()) * counts.size - 1).bit_length() for name, counts in self._counts.items()
         }
+
+    def twin(self) -> "NeighborSampler":
+        """Return a sampler of the same version with a workspace of its own, for another thread."""
+        other = copy(self)
+        other._labels = {name: Relabeller() for name in self._labels}
+        return other
 
     @property
     def seed_type(self) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 
 from graph_store.blocks import HUB_EDGES
 from graph_store.draws import draw, mixed
-from graph_store.kernels import kernel, load_bits, mix64
+from graph_store.kernels import kernel, load_bits, mix64, prefetch
 from graph_store.packing import bit_mask
 from graph_store.sampling.exclusions import is_excluded
 
@@ -111,22 +111,28 @@ def barred_picks(bars, low, high, unit_key, fanout, replace, picks, at):
     while slots < 2 * fanout:
         slots *= 2
     seen, count = np.full(slots, -1, np.int64), 0
-    tries = 4 * fanout + 64
-    for d in range(tries):
-        if count == fanout:
-            return count
-        place = low + draw(unit_key, d, size)
-        if is_barred(bars, place):
-            continue
-        if not replace:
-            slot = np.int64(mix64(np.uint64(place)) & np.uint64(slots - 1))
-            while seen[slot] >= 0 and seen[slot] != place:
-                slot = (slot + 1) & (slots - 1)
-            if seen[slot] == place:
+    words, bit, bits, _, _, _ = bars
+    tries, first = 4 * fanout + 64, 0
+    while first < tries and count < fanout:
+        last = min(tries, first + fanout - count)
+        for d in range(first, last):
+            prefetch(words, (bit + (low + draw(unit_key, d, size)) * bits) >> 6)
+        for d in range(first, last):
+            place = low + draw(unit_key, d, size)
+            if is_barred(bars, place):
                 continue
-            seen[slot] = place
-        picks[at + count] = place
-        count += 1
+            if not replace:
+                slot = np.int64(mix64(np.uint64(place)) & np.uint64(slots - 1))
+                while seen[slot] >= 0 and seen[slot] != place:
+                    slot = (slot + 1) & (slots - 1)
+                if seen[slot] == place:
+                    continue
+                seen[slot] = place
+            picks[at + count] = place
+            count += 1
+        first = last
+    if count == fanout:
+        return count
     return _free_picks(bars, low, high, mixed(unit_key, np.uint64(tries)), fanout, replace, picks, at)
 
 

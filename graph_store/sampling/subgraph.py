@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graph_store.errors import BadInput
 from graph_store.ids import IdMap
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 
 class LabelIds(Mapping[str, np.ndarray]):
@@ -132,6 +137,8 @@ class Subgraph:
         By node type how many of the labels are of the seeds, and how many each depth found new.
     trees : dict of str to int64[n], or None
         By node type the seed in whose tree each label is, counted over all seeds; None where trees are merged.
+    induced : bool
+        Whether the edges are all those among the nodes, and not those that hops drew from the seeds on.
     """
 
     labels_of_seeds: dict[str, np.ndarray]
@@ -140,6 +147,7 @@ class Subgraph:
     hops: tuple[Hop, ...]
     num_sampled_nodes: dict[str, list[int]]
     trees: dict[str, np.ndarray] | None = None
+    induced: bool = False
 
     @property
     def seed_type(self) -> str:
@@ -157,6 +165,55 @@ class Subgraph:
     def seeds(self) -> np.ndarray:
         """The original id of each seed, of one type."""
         return self.ids[self.seed_type][self.seed_labels]
+
+    @property
+    def edge_types(self) -> dict[str, tuple[Hop, ...]]:
+        """The hops of each edge type, by depth."""
+        names = dict.fromkeys(hop.edge_type for hop in self.hops)
+        return {name: tuple(hop for hop in self.hops if hop.edge_type == name) for name in names}
+
+    def edge_index(self, edge_type: str) -> np.ndarray:
+        """Return int64[2, m], the labels of the source and destination of each edge, through the hops in turn.
+
+        An edge that two hops drew, or that an undirected type has at both ends, is there twice. KeyError where no hop
+        is of the type.
+        """
+        hops = self.edge_types[edge_type]
+        found = np.empty((2, sum(hop.neighbors.size for hop in hops)), np.int64)
+        at = 0
+        for hop in hops:
+            rows = slice(at, at + hop.neighbors.size)
+            found[0, rows], found[1, rows] = hop.src_labels, hop.dst_labels
+            at = rows.stop
+        return found
+
+    def column(self, edge_type: str, name: str) -> np.ndarray | None:
+        """Return `edge_ids`, `weights` or `times` in the order of `edge_index`; None where they are not there."""
+        parts = [getattr(hop, name) for hop in self.edge_types[edge_type]]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    def to_scipy(self, edge_type: str | None = None) -> "scipy.sparse.coo_array":
+        """Return the edges of a type as a matrix of source labels by destination labels.
+
+        Entries are weights where they were sampled, 1 otherwise, float32; an edge that is there twice has two, which a
+        conversion adds up. The edge type may be left out where there is one.
+
+        Raises
+        ------
+        BadInput
+            No such edge type was sampled, or none is named of several.
+        """
+        import scipy.sparse
+
+        if edge_type is None and len(self.edge_types) == 1:
+            edge_type = next(iter(self.edge_types))
+        if edge_type not in self.edge_types:
+            raise BadInput(f"edge_type must be one of {', '.join(self.edge_types)}, got {edge_type!r}")
+        hop = self.edge_types[edge_type][0]
+        index, weights = self.edge_index(edge_type), self.column(edge_type, "weights")
+        values = np.ones(index.shape[1], np.float32) if weights is None else weights
+        shape = self.nodes[hop.src_type].size, self.nodes[hop.dst_type].size
+        return scipy.sparse.coo_array((values, tuple(index)), shape=shape)
 
     @property
     def num_sampled_edges(self) -> dict[str, list[int]]:
