@@ -1,83 +1,105 @@
 """What every compiled kernel of the store shares: the decorator, prefetch, mixing, integers in, threads over ranges."""
 
-import importlib.machinery
-import importlib.util
 import os
-import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 
-def _load_blas_alone() -> None:
-    """Load the module of BLAS functions that numba looks for with its first kernel, without the rest of scipy.linalg.
+class Kernel:
+    """A function that numba compiles; numba is imported, and the function made or loaded, when one is first called.
 
-    That is a fifth of what a process takes to its first answer. Who imports scipy.linalg later gets all of it.
+    To import numba and to load what a query needs takes half a second, for which plain Python follows thousands of
+    edges: see `Kernel.plainly`. Any other attribute is that of the compiled function, for which numba takes it.
+
+    Parameters
+    ----------
+    function : callable
+    options
+        Of `numba.njit`.
     """
-    name = "scipy.linalg.cython_blas"
-    scipy = importlib.util.find_spec("scipy")
-    if name in sys.modules or scipy is None:
-        return
-    folders = [os.path.join(folder, "linalg") for folder in scipy.submodule_search_locations or ()]
-    spec = importlib.machinery.PathFinder.find_spec(name, folders)
-    if spec is None or spec.loader is None:
-        return
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception:  # of another scipy, which numba then imports as it always does
-        del sys.modules[name]
+
+    # What plain Python may still go through in this process: about what it does in the time that loading takes.
+    plain_items: ClassVar[int] = 1 << 15
+    _plain: ClassVar[threading.local] = threading.local()
+    _lock: ClassVar[threading.RLock] = threading.RLock()
+    _loaded: ClassVar[bool] = False
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        self.__wrapped__ = function
+        self._options = options
+        self._compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        if getattr(self._plain, "active", False):
+            return self.__wrapped__(*(np.int64(each) if type(each) is int else each for each in arguments))
+        return self.compiled()(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.compiled(), name)
+
+    def compiled(self) -> Any:
+        """Return what numba makes of the function."""
+        with self._lock:
+            if self._compiled is None:
+                import numba
+
+                from graph_store import intrinsics  # noqa: F401
+
+                # nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are
+                # neither fork-safe nor re-entrant, and results must not depend on the number of threads anyway.
+                options = {"cache": True, "nogil": True, "error_model": "numpy", **self._options}
+                self._compiled = numba.njit(**options)(self.__wrapped__)
+                Kernel._loaded = True
+        return self._compiled
+
+    @classmethod
+    @contextmanager
+    def plainly(cls, items: int) -> Iterator[bool]:
+        """Within, run kernels as the Python that they are, if none was loaded yet and there are few items for them.
+
+        Gives whether it does so. The items of all such calls of a process are counted together, so that one that goes
+        on asking comes to load the kernels.
+        """
+        if cls._loaded or items > cls.plain_items:
+            yield False
+            return
+        cls.plain_items -= items
+        before, cls._plain.active = getattr(cls._plain, "active", False), True
+        try:
+            with np.errstate(over="ignore"):  # of products of 64 bits only those bits are kept
+                yield True
+        finally:
+            cls._plain.active = before
 
 
-_load_blas_alone()
-
-# nogil: kernels run side by side in plain threads. No `parallel=True`: its threading layers are neither
-# fork-safe nor re-entrant, and the results here must not depend on the number of threads anyway.
-kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
-# A part of a kernel that is called once an item: as a call of its own it costs a sixth of what `edges_at` takes.
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Make a kernel of a function of arrays and numbers."""
+    return Kernel(function)
 
 
-@intrinsic
-def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+def inlined(function: Callable[..., Any]) -> Kernel:
+    """Make a part of kernels that is called once an item: as a call it costs a sixth of what `edges_at` takes."""
+    return Kernel(function, inline="always")
+
+
+def prefetch(array: np.ndarray, index: Any) -> None:
     """Ask the processor to bring `array[index]` into its caches; never reads, never faults."""
-    signature = types.void(array, types.intp)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array_type = signature.args[0]
-        view = context.make_array(array_type)(context, builder, args[0])
-        pointer = builder.gep(view.data, [args[1]])
-        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
-        int32 = ir.IntType(32)
-        declared = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), int32, int32, int32])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [ir.IntType(8).as_pointer()], declared)
-        builder.call(function, [byte, int32(0), int32(3), int32(1)])
-        return context.get_dummy_value()
-
-    return signature, generate
 
 
-@intrinsic
-def load_bits(typingctx: Any, words: Any, bit: Any) -> Any:
+def load_bits(words: np.ndarray, bit: Any) -> np.uint64:
     """Return the 57 bits or more from `bit` on in little-endian uint64 `words`, by one unaligned load."""
-    signature = types.uint64(words, types.uint64)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        int64 = ir.IntType(64)
-        view = context.make_array(signature.args[0])(context, builder, args[0])
-        base = builder.bitcast(view.data, ir.IntType(8).as_pointer())
-        pointer = builder.bitcast(builder.gep(base, [builder.lshr(args[1], int64(3))]), int64.as_pointer())
-        loaded = builder.load(pointer)
-        loaded.align = 1
-        return builder.lshr(loaded, builder.and_(args[1], int64(7)))
-
-    return signature, generate
+    at = int(bit) >> 3
+    return np.frombuffer(words.view(np.uint8)[at : at + 8].tobytes(), np.uint64)[0] >> np.uint64(int(bit) & 7)
 
 
 @kernel

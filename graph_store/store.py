@@ -25,9 +25,10 @@ from graph_store.fold import manifest_of
 from graph_store.found_edges import FoundEdges, find_edges
 from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
 from graph_store.info import info as info
+from graph_store.kernels import Kernel
 from graph_store.list_order import sort_lists
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
-from graph_store.ragged import starts_of, take_spans
+from graph_store.ragged import starts_of
 from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.links import LinkBatch, LinkSampler
@@ -228,7 +229,8 @@ class GraphStore:
         UnknownEdgeType, UnknownId
         """
         entry = self._edge_type(edge_type)
-        return self.adjacency(entry.name).degrees(self.to_nodes(entry.src, ids))
+        with Kernel.plainly(np.size(ids)):
+            return self.adjacency(entry.name).degrees(self.to_nodes(entry.src, ids))
 
     def neighbors(self, ids: Any, edge_type: str | None = None, *, limit: int | None = None) -> Neighbors:
         """Return the neighbours of nodes, by original ids, in the order asked; a repeated id is answered again.
@@ -248,24 +250,30 @@ class GraphStore:
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be 0 or more, got {limit}")
         entry = self._edge_type(edge_type)
-        indptr, nodes, weights, times = self.adjacency(entry.name).lists(self.to_nodes(entry.src, ids), extras=True)
-        found = self.to_ids(entry.dst, nodes)
+        adjacency, size = self.adjacency(entry.name), 0
+        with Kernel.plainly(np.size(ids)) as plain:
+            nodes = self.to_nodes(entry.src, ids)
+            if plain:
+                size = int(adjacency.degrees(nodes).sum())
+        with Kernel.plainly(size):
+            found = self._neighbors(entry, nodes)
+        if limit is None:
+            return found
+        starts = starts_of(np.minimum(np.diff(found.indptr), limit))
+        places = np.arange(starts[-1]) + np.repeat(found.indptr[:-1] - starts[:-1], np.diff(starts))
+        weights, times = (None if column is None else column[places] for column in found[2:])
+        return Neighbors(starts, found.ids[places], weights, times)
+
+    def _neighbors(self, entry: StoredEdgeType, nodes: np.ndarray) -> Neighbors:
+        indptr, neighbors, weights, times = self.adjacency(entry.name).lists(nodes, extras=True)
+        found = self.to_ids(entry.dst, neighbors)
         if times is None and found.dtype == object:
             rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
             order = np.lexsort((np.unique(found, return_inverse=True)[1], rows))
             found, weights = found[order], None if weights is None else weights[order]
         elif times is None:
             sort_lists(indptr, found, weights, threads=self._threads)
-        if limit is None:
-            return Neighbors(indptr, found, weights, times)
-        starts = starts_of(np.minimum(np.diff(indptr), limit))
-        places = take_spans(np.arange(found.size), indptr[:-1], starts)
-        return Neighbors(
-            starts,
-            found[places],
-            None if weights is None else weights[places],
-            None if times is None else times[places],
-        )
+        return Neighbors(indptr, found, weights, times)
 
     def contains(self, src: Any, dst: Any, edge_type: str | None = None) -> np.ndarray:
         """Return bool[n], whether there is an edge from `src[i]` to `dst[i]`, by original ids; unknown ids have none.
