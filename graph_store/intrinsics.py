@@ -1,4 +1,4 @@
-"""What is done when numba is first needed: what kernels do that numpy has no word for is told to it, as instructions."""
+"""What is done when numba is first needed: it is told the instructions for what numpy has no word for."""
 
 import importlib.machinery
 import importlib.util

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ class Kernel:
 
     # What plain Python may still go through in this process: about what it does in the time that loading takes.
     plain_items: ClassVar[int] = 1 << 15
+    # Called once, before numba is imported: with whether no kernel was compiled here before.
+    before_loading: ClassVar[Callable[[bool], None] | None] = None
     _plain: ClassVar[threading.local] = threading.local()
     _lock: ClassVar[threading.RLock] = threading.RLock()
     _loaded: ClassVar[bool] = False
@@ -51,6 +54,8 @@ class Kernel:
         """Return what numba makes of the function."""
         with self._lock:
             if self._compiled is None:
+                if not Kernel._loaded and Kernel.before_loading is not None:
+                    Kernel.before_loading(not _any_compiled())
                 import numba
 
                 from graph_store import intrinsics  # noqa: F401
@@ -80,6 +85,12 @@ class Kernel:
                 yield True
         finally:
             cls._plain.active = before
+
+
+def _any_compiled() -> bool:
+    """Say whether kernels of this package were compiled before, where numba keeps them."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+    return next(folder.rglob("*.nbi"), None) is not None
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

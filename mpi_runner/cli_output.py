@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,9 @@ import click
 def reported() -> Iterator[None]:
     """Turn an error of the data or the store into its one line on stderr and status 1."""
     from graph_store.errors import GraphStoreError
+    from graph_store.kernels import Kernel
 
+    Kernel.before_loading = _say_compiling
     try:
         yield
     except BrokenPipeError:
@@ -22,6 +25,12 @@ def reported() -> Iterator[None]:
         name = click.get_current_context().command_path
         click.echo(f"{name}: {' '.join(str(error).split()) or type(error).__name__}", err=True)
         raise click.exceptions.Exit(1) from None
+
+
+def _say_compiling(anew: bool) -> None:
+    """Tell a person at a terminal why nothing happens for a while."""
+    if anew and sys.stderr.isatty():
+        click.echo("compiling kernels, once after an installation: some 20 seconds …", err=True)
 
 
 def misuse(message: str) -> click.UsageError:

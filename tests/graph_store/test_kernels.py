@@ -1,6 +1,8 @@
 """What kernels share: mixing, prefetching, and threads over ranges."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -109,3 +111,20 @@ def test_an_exception_of_any_range_reaches_the_caller_after_the_others_ended(fai
     with pytest.raises(RuntimeError, match=f"range {failing}"):
         run_ranges(call, 3, threads=3, grain=1)
     assert sorted(ended) == [start for start in range(3) if start != failing]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_who_waits_for_the_first_compilation_is_told_so(tmp_path, compiled):
+    """At a terminal, with a cache that holds nothing; not with one that does."""
+    if compiled:
+        (tmp_path / "some").mkdir()
+        (tmp_path / "some" / "kernel.nbi").touch()
+    script = (
+        "from mpi_runner.cli_output import reported\n"
+        "import sys; sys.stderr.isatty = lambda: True\n"
+        "from graph_store.kernels import mix64, Kernel\n"
+        "with reported():\n    assert Kernel.before_loading; mix64(1); mix64(2)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.count("compiling kernels, once after an installation") == (not compiled)

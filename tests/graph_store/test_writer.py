@@ -483,9 +483,9 @@ def test_what_a_numpy_mask_hides_is_no_id_no_weight_and_no_time(writer):
         writer.delete_edges(VIEWS, plain, words, time=hidden)
     assert writer.version == 1
     writer.add_nodes("user", np.ma.array([1, 2, 3]))  # nothing is hidden
-    with graph_store.open(writer.path) as store:
-        with pytest.raises(ValueError, match="ids of user: the value at position 1 is masked"):
-            store.to_nodes("user", hidden)
+    store = graph_store.open(writer.path)
+    with store, pytest.raises(ValueError, match="ids of user: the value at position 1 is masked"):
+        store.to_nodes("user", hidden)
 
 
 def test_a_masked_value_of_a_feature_is_absent(writer):
