@@ -1,5 +1,6 @@
 """What lies in the arena of a store: one file an edge type and a node type, written at ingest or from the shards."""
 
+import errno
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -228,9 +229,10 @@ def rebuild(manifest: Manifest, store: Path) -> None:
     except GraphStoreError:
         raise
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "make room" if full else "open the store once from where it can"
         raise GraphStoreError(
-            f"{arena_folder(store)}: the arena is absent and cannot be written: {error.strerror}; "
-            "open the store once from where it can"
+            f"{arena_folder(store)}: the arena is absent and cannot be written: {error.strerror}; {remedy}"
         ) from error
 
 

@@ -26,4 +26,5 @@ def write_errors(target: Path, outcome: str = "nothing was stored") -> Iterator[
             raise
         full = "No space left" in str(error) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         cause = "no space left on the disk" if full else f"cannot write: {error}"
-        raise GraphStoreError(f"{target}: {cause}; {outcome}") from error
+        remedy = "; make room and do it again" if full and "when there is room" not in outcome else ""
+        raise GraphStoreError(f"{target}: {cause}; {outcome}{remedy}") from error

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from graph_store.errors import StoreBusy
+from graph_store.errors import GraphStoreError, StoreBusy
 
 _TRIES = 5
 
@@ -22,11 +22,17 @@ class WriterLock:
     ------
     StoreBusy
         Another holds it; the message says which process, on which host, and since when.
+    GraphStoreError
+        The store cannot be written to.
     """
 
     def __init__(self, store: Path) -> None:
-        path = _lock_file(store)
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._handle = os.open(_lock_file(store), os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise GraphStoreError(
+                f"{store}: cannot be written to: {error.strerror}; let this user write to the folder, or copy the store"
+            ) from error
         if not self._locked():
             holder = os.read(self._handle, 200).decode(errors="replace").strip() or "another process"
             os.close(self._handle)

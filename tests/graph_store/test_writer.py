@@ -1,5 +1,6 @@
 """The writer: what it takes and refuses, what a batch reports, and that a batch is whole or not at all."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -500,3 +501,12 @@ def test_a_masked_value_of_a_feature_is_absent(writer):
     vectors.mask[1] = [True, False]
     with pytest.raises(BadInput, match="'vec': row 1 is masked in part"):
         writer.set_features("user", [1, 2, 3], {"vec": vectors})
+
+
+def test_a_store_that_cannot_be_written_to_says_so(path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(GraphStoreError, match="live.store: cannot be written to: Read-only file system; let this user"):
+        GraphWriter(path)
