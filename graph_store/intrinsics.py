@@ -1,4 +1,4 @@
-"""What is done when numba is first needed: what kernels do that numpy has no word for is told to it, as instructions."""
+"""What numba is told when it is first needed: what kernels do that numpy has no word for, as instructions."""
 
 import importlib.machinery
 import importlib.util
