@@ -66,7 +66,8 @@ def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop)
 
 
 @kernel
-def _lists(words, words32, directory, group_base, nodes, indptr, out, columns, start, stop):
+def read_lists(words, words32, directory, group_base, nodes, indptr, out, columns, start, stop):
+    """Fill in lists `start … stop − 1` as far as `indptr` has room, with those of the columns that are not empty."""
     weights, times, edge_ids = columns
     floats = words32.view(np.float32)
     for i in range(start, stop):
@@ -319,7 +320,7 @@ class Adjacency:
         kinds = np.float32, np.int64, np.int64
         found = tuple(np.empty(size if want else 0, kind) for want, kind in zip(wanted, kinds))
         run_ranges(
-            lambda start, stop: _lists(*self.arrays, nodes, indptr, neighbors, found, start, stop),
+            lambda start, stop: read_lists(*self.arrays, nodes, indptr, neighbors, found, start, stop),
             nodes.size,
             threads=self._threads,
             grain=1 << 10,

@@ -193,7 +193,7 @@ def _power_bits(num_shards: int) -> int:
 
 
 @kernel
-def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> np.int64:
+def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> int:
     """Fill `out` with dense ranks; returns the place of the first number that is no node, -1 where there is none."""
     num_shards, shift, is_power = np.uint64(base.size - 1), np.uint64(0), _power_bits(base.size - 1) >= 0
     if is_power:
@@ -210,10 +210,10 @@ def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> np.int
 
 
 @kernel
-def _take_ids(nodes: np.ndarray, base: np.ndarray, originals: np.ndarray, out: np.ndarray) -> np.int64:
+def take_ids(nodes: np.ndarray, base: np.ndarray, originals: np.ndarray, out: np.ndarray) -> int:
     """Fill `out` with the ids of nodes; returns as `_dense_ranks` does.
 
-    While some are read, memory is asked for those that come next.
+    While some are read, memory is asked for those that come next. `out` may be `nodes`.
     """
     ranks, half, count = np.empty(2 * LOOK_AHEAD, np.int64), 0, nodes.size
     for low in range(-LOOK_AHEAD, count, LOOK_AHEAD):
@@ -369,7 +369,8 @@ class IdMap:
         return nodes
 
     @property
-    def _is_checked(self) -> bool:
+    def is_checked(self) -> bool:
+        """True when everything was compared with its checksum, or there is nothing to compare with."""
         return all(check.complete for check in self._checks.values())
 
     def check_all(self) -> None:
@@ -379,7 +380,7 @@ class IdMap:
 
     def _check_found(self, keys: np.ndarray) -> None:
         """Compare what a search for keys reads with its checksums."""
-        if self._is_checked:
+        if self.is_checked:
             return
         if self.direct.size:
             places = keys.view(np.uint64) - np.uint64(self.low & (1 << 64) - 1)
@@ -429,10 +430,10 @@ class IdMap:
             A number that is no node.
         """
         flat, shape = _flat_nodes(nodes)
-        if not self._is_checked:
+        if not self.is_checked:
             ranks = dense_ranks(flat, self.base)
             self._checks["ids"].items(ranks, ranks + 1)
         found = np.empty(flat.size, np.int64)
-        _check_nodes(flat, self.base, int(_take_ids(flat, self.base, self.originals, found)))
+        _check_nodes(flat, self.base, int(take_ids(flat, self.base, self.originals, found)))
         found = found.reshape(shape)
         return found.view(np.uint64) if self.id_type == "unsigned" else found

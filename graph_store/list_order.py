@@ -36,7 +36,7 @@ def _shift_small(keys, low, high):
 
 
 @kernel
-def _sort_keys(indptr, keys, start, stop):
+def sort_keys(indptr, keys, start, stop):
     """Sort each list in place."""
     for i in range(start, stop):
         low, high = indptr[i], indptr[i + 1]
@@ -56,7 +56,7 @@ def _sort_keys(indptr, keys, start, stop):
 
 
 @kernel
-def _sort_both(indptr, keys, weights, start, stop):
+def sort_both(indptr, keys, weights, start, stop):
     """Sort each list by its keys, in place and stably, the weights with them."""
     for i in range(start, stop):
         low, high = indptr[i], indptr[i + 1]
@@ -89,8 +89,8 @@ def sort_lists(indptr: np.ndarray, keys: np.ndarray, weights: np.ndarray | None,
 
     def sort(start: int, stop: int) -> None:
         if weights is None:
-            _sort_keys(indptr, keys, start, stop)
+            sort_keys(indptr, keys, start, stop)
         else:
-            _sort_both(indptr, keys, weights, start, stop)
+            sort_both(indptr, keys, weights, start, stop)
 
     run_ranges(sort, indptr.size - 1, threads=threads, grain=1 << 11)
