@@ -14,7 +14,7 @@ from graph_store.blocks import (
     HEADER_WORDS,
     HUB_MARK,
 )
-from graph_store.kernels import int64_array, kernel, prefetch, run_ranges
+from graph_store.kernels import int64_array, kernel, load_bits, prefetch, run_ranges
 from graph_store.packed_lists import (
     LOOK_AHEAD,
     directory_slot,
@@ -29,6 +29,9 @@ from graph_store.packing import bit_mask, unpack
 
 if TYPE_CHECKING:
     from graph_store.sampling.weight_sums import WeightSums
+
+_LINE_WORDS = 8
+_LINES_AHEAD = 4
 
 
 @kernel
@@ -63,31 +66,39 @@ def _degrees(words, words32, directory, group_base, nodes, degrees, start, stop)
 
 
 @kernel
-def _lists(words, words32, directory, group_base, nodes, indptr, out, columns, start, stop):
+def read_lists(words, words32, directory, group_base, nodes, indptr, out, columns, start, stop):
+    """Fill in lists `start … stop − 1` as far as `indptr` has room, with those of the columns that are not empty."""
     weights, times, edge_ids = columns
     floats = words32.view(np.float32)
     for i in range(start, stop):
         if (i - start) % LOOK_AHEAD == 0:  # degrees were read just before: directory and blocks are near
             for j in range(i, min(i + LOOK_AHEAD, stop)):
                 entry = entry_of(nodes[j], directory, group_base)
-                prefetch(words, locate(words, words32, entry, node_mark(nodes[j], entry, group_base))[1] >> 6)
+                degree, bit, bits, _ = locate(words, words32, entry, node_mark(nodes[j], entry, group_base))
+                # Behind some lines the processor sees by itself that the next ones are wanted.
+                last = min((bit + degree * bits) >> 6, (bit >> 6) + _LINES_AHEAD * _LINE_WORDS - 1)
+                for word in range(bit >> 6, last + 1, _LINE_WORDS):
+                    prefetch(words, word)
         entry = entry_of(nodes[i], directory, group_base)
         degree, bit, bits, first = locate(words, words32, entry, node_mark(nodes[i], entry, group_base))
-        weight, time_bit, time_bits, base, id_bit, id_bits, id_base = 0, 0, 0, 0, 0, 0, 0
+        to, mask = indptr[i], bit_mask(bits)
+        size = min(degree, indptr[i + 1] - to)
+        at = np.uint64(bit)
+        for j in range(to, to + size):
+            out[j] = np.int64(load_bits(words, at) & mask)
+            at += np.uint64(bits)
         if weights.size or times.size or edge_ids.size:
             weight, time_bit, time_bits, base, id_bit, id_bits, id_base = locate_extra(
                 words, words32, entry, degree, bit, bits, first
             )
-        mask, time_mask, id_mask = bit_mask(bits), bit_mask(max(time_bits, 1)), bit_mask(max(id_bits, 1))
-        to = indptr[i]
-        for j in range(min(degree, indptr[i + 1] - to)):
-            out[to + j] = np.int64(unpack(words, bit + j * bits, mask))
-            if weights.size:
-                weights[to + j] = floats[weight + j]
-            if times.size:
-                times[to + j] = base + np.int64(unpack(words, time_bit + j * time_bits, time_mask))
-            if edge_ids.size:
-                edge_ids[to + j] = id_base + np.int64(unpack(words, id_bit + j * id_bits, id_mask))
+            time_mask, id_mask = bit_mask(max(time_bits, 1)), bit_mask(max(id_bits, 1))
+            for j in range(size):
+                if weights.size:
+                    weights[to + j] = floats[weight + j]
+                if times.size:
+                    times[to + j] = base + np.int64(unpack(words, time_bit + j * time_bits, time_mask))
+                if edge_ids.size:
+                    edge_ids[to + j] = id_base + np.int64(unpack(words, id_bit + j * id_bits, id_mask))
 
 
 @kernel
@@ -309,7 +320,7 @@ class Adjacency:
         kinds = np.float32, np.int64, np.int64
         found = tuple(np.empty(size if want else 0, kind) for want, kind in zip(wanted, kinds))
         run_ranges(
-            lambda start, stop: _lists(*self.arrays, nodes, indptr, neighbors, found, start, stop),
+            lambda start, stop: read_lists(*self.arrays, nodes, indptr, neighbors, found, start, stop),
             nodes.size,
             threads=self._threads,
             grain=1 << 10,

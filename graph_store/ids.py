@@ -184,29 +184,51 @@ def assign(keys: np.ndarray, num_shards: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 @kernel
-def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> np.int64:
-    """Fill `out` with dense ranks; returns the place of the first number that is no node, -1 where there is none."""
-    num_shards, bad = np.uint64(base.size - 1), np.int64(-1)
-    for i in range(nodes.size):
-        local = np.uint64(nodes[i]) // num_shards
-        shard = np.int64(np.uint64(nodes[i]) - local * num_shards)
-        rank = base[shard] + np.int64(local)
-        if nodes[i] < 0 or rank >= base[shard + 1]:
-            if bad < 0:
-                bad = np.int64(i)
-            rank = np.int64(0)
-        out[i] = rank
-    return bad
+def _power_bits(num_shards: int) -> int:
+    """Return how far a node is shifted to give its local id where the shards are a power of two, else -1."""
+    bits = 0
+    while (1 << bits) < num_shards:
+        bits += 1
+    return bits if (1 << bits) == num_shards else -1
 
 
 @kernel
-def _take(values: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
-    for low in range(0, places.size, LOOK_AHEAD):
-        high = min(low + LOOK_AHEAD, places.size)
-        for i in range(low, high):
-            prefetch(values, places[i])
-        for i in range(low, high):
-            out[i] = values[places[i]]
+def _dense_ranks(nodes: np.ndarray, base: np.ndarray, out: np.ndarray) -> int:
+    """Fill `out` with dense ranks; returns the place of the first number that is no node, -1 where there is none."""
+    num_shards, shift, is_power = np.uint64(base.size - 1), np.uint64(0), _power_bits(base.size - 1) >= 0
+    if is_power:
+        shift = np.uint64(_power_bits(base.size - 1))
+    for i in range(nodes.size):
+        node = np.uint64(nodes[i])
+        local = node >> shift if is_power else node // num_shards
+        shard = np.int64(node - local * num_shards)
+        rank = base[shard] + np.int64(local)
+        if nodes[i] < 0 or rank >= base[shard + 1]:
+            return i
+        out[i] = rank
+    return -1
+
+
+@kernel
+def take_ids(nodes: np.ndarray, base: np.ndarray, originals: np.ndarray, out: np.ndarray) -> int:
+    """Fill `out` with the ids of nodes; returns as `_dense_ranks` does.
+
+    While some are read, memory is asked for those that come next. `out` may be `nodes`.
+    """
+    ranks, half, count = np.empty(2 * LOOK_AHEAD, np.int64), 0, nodes.size
+    for low in range(-LOOK_AHEAD, count, LOOK_AHEAD):
+        ready, behind = max(0, min(LOOK_AHEAD, count - low)) if low >= 0 else 0, low + LOOK_AHEAD
+        asked = max(0, min(LOOK_AHEAD, count - behind))
+        half = LOOK_AHEAD - half
+        bad = _dense_ranks(nodes[behind : behind + asked], base, ranks[half:])
+        if bad >= 0:
+            return behind + bad
+        for i in range(max(ready, asked)):
+            if i < asked:
+                prefetch(originals, ranks[half + i])
+            if i < ready:
+                out[low + i] = originals[ranks[LOOK_AHEAD - half + i]]
+    return -1
 
 
 def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
@@ -219,15 +241,24 @@ def dense_ranks(nodes: Any, base: np.ndarray) -> np.ndarray:
     ValueError
         A number that is no node; the message names it.
     """
+    flat, shape = _flat_nodes(nodes)
+    ranks = np.empty(flat.size, np.int64)
+    _check_nodes(flat, base, int(_dense_ranks(flat, base, ranks)))
+    return ranks.reshape(shape)
+
+
+def _flat_nodes(nodes: Any) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return nodes as int64[n], and the shape they have."""
     given = np.asarray(nodes)
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"nodes must be integers, got {given.dtype}")
-    flat = np.ascontiguousarray(given.ravel(), np.int64)
-    ranks = np.empty(flat.size, np.int64)
-    bad = int(_dense_ranks(flat, base, ranks))
+    return np.ascontiguousarray(given.ravel(), np.int64), given.shape
+
+
+def _check_nodes(nodes: np.ndarray, base: np.ndarray, bad: int) -> None:
+    """Raise ValueError for the number in place `bad`, which is no node, where that is not -1."""
     if bad >= 0:
-        raise ValueError(f"node {given.ravel()[bad]} is none of {base[-1]} in {base.size - 1} shards")
-    return ranks.reshape(given.shape)
+        raise ValueError(f"node {nodes[bad]} is none of {base[-1]} in {base.size - 1} shards")
 
 
 def nodes_of_ranks(base: np.ndarray, ranks: np.ndarray | None = None) -> np.ndarray:
@@ -338,7 +369,8 @@ class IdMap:
         return nodes
 
     @property
-    def _is_checked(self) -> bool:
+    def is_checked(self) -> bool:
+        """True when everything was compared with its checksum, or there is nothing to compare with."""
         return all(check.complete for check in self._checks.values())
 
     def check_all(self) -> None:
@@ -348,7 +380,7 @@ class IdMap:
 
     def _check_found(self, keys: np.ndarray) -> None:
         """Compare what a search for keys reads with its checksums."""
-        if self._is_checked:
+        if self.is_checked:
             return
         if self.direct.size:
             places = keys.view(np.uint64) - np.uint64(self.low & (1 << 64) - 1)
@@ -397,9 +429,11 @@ class IdMap:
         ValueError
             A number that is no node.
         """
-        ranks = dense_ranks(nodes, self.base)
-        if not self._is_checked:
+        flat, shape = _flat_nodes(nodes)
+        if not self.is_checked:
+            ranks = dense_ranks(flat, self.base)
             self._checks["ids"].items(ranks, ranks + 1)
-        found = np.empty(ranks.shape, np.int64)
-        _take(self.originals, ranks.ravel(), found.ravel())
+        found = np.empty(flat.size, np.int64)
+        _check_nodes(flat, self.base, int(take_ids(flat, self.base, self.originals, found)))
+        found = found.reshape(shape)
         return found.view(np.uint64) if self.id_type == "unsigned" else found

@@ -23,6 +23,7 @@ from graph_store.feature_table import FeatureTables
 from graph_store.features import FeatureValues
 from graph_store.fold import manifest_of
 from graph_store.found_edges import FoundEdges, find_edges
+from graph_store.id_lists import id_lists
 from graph_store.ids import IdMap, dense_ranks, live_ranks, nodes_of_ranks
 from graph_store.info import info as info
 from graph_store.kernels import Kernel
@@ -265,8 +266,11 @@ class GraphStore:
         return Neighbors(starts, found.ids[places], weights, times)
 
     def _neighbors(self, entry: StoredEdgeType, nodes: np.ndarray) -> Neighbors:
-        indptr, neighbors, weights, times = self.adjacency(entry.name).lists(nodes, extras=True)
-        found = self.to_ids(entry.dst, neighbors)
+        adjacency, ids = self.adjacency(entry.name), self.id_map(entry.dst)
+        if type(ids) is IdMap and ids.is_checked:
+            return Neighbors(*id_lists(adjacency, ids, nodes))
+        indptr, neighbors, weights, times = adjacency.lists(nodes, extras=True)
+        found = ids.to_ids(neighbors)
         if times is None and found.dtype == object:
             rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
             order = np.lexsort((np.unique(found, return_inverse=True)[1], rows))

@@ -196,7 +196,7 @@ class StringMap(IdMap):
         """Return int64[n], the node of each string of UTF-8 bytes, given as int64[n + 1] offsets into uint8[m]."""
         out = np.empty(offsets.size - 1, np.int64)
         hashes = _hashes(offsets, data, self._mask)
-        if not self._is_checked:
+        if not self.is_checked:
             self._check_found(hashes)
             ranks = np.empty(_ranks_of_hashes(hashes, self.index, self.base, np.empty(0, np.int64)), np.int64)
             _ranks_of_hashes(hashes, self.index, self.base, ranks)
@@ -215,7 +215,7 @@ class StringMap(IdMap):
 
     def _check_strings(self, ranks: np.ndarray) -> None:
         """Compare the strings of dense ranks with their checksums."""
-        if not self._is_checked:
+        if not self.is_checked:
             self._checks["offsets"].items(ranks, ranks + 2)
             self._checks["ids"].items(self.offsets[ranks], self.offsets[ranks + 1])
 

@@ -212,3 +212,17 @@ def test_signed_ids_given_to_unsigned_ones_are_taken_by_value():
         ids_map.to_nodes(np.array([1, 3], np.uint64))
     with pytest.raises(TypeError, match="float"):
         ids_map.find([1.0])
+
+
+@pytest.mark.parametrize("num_shards", [1, 3, 4])
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 127, 128, 129, 200])
+def test_ids_of_many_nodes_are_those_of_each(num_shards, size):
+    nodes, _ = assignment(range(-50, 250), num_shards)
+    ids = np.random.default_rng(size).integers(-50, 250, size)
+    ids_map = mapped(range(-50, 250), num_shards)
+    asked = np.array([nodes[value] for value in ids.tolist()])
+    assert ids_map.to_ids(asked).tolist() == ids.tolist()
+    assert ids_map.to_ids(asked[::-1].reshape(1, -1)).tolist() == [ids[::-1].tolist()]
+    asked[size * 2 // 3] = 300 * num_shards
+    with pytest.raises(ValueError, match=f"node {300 * num_shards} is none of 300"):
+        ids_map.to_ids(asked)
