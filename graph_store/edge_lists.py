@@ -13,7 +13,7 @@ import numpy as np
 from graph_store.kernels import kernel, num_threads, run_ranges
 
 DIGIT_BITS = 11
-BUCKET_BITS = 11
+BUCKET_BITS = 10
 # Memory that building lists takes a row, at its peak, for rows without and with values.
 PLAIN_ROW_BYTES, ROW_BYTES = 36, 120
 
@@ -76,9 +76,18 @@ def _scatter(keys: np.ndarray, shift: int, offsets: np.ndarray, out: np.ndarray,
 
 
 @kernel
-def _radix_sort(keys, scratch, start, stop, bits):
-    """Sort `keys[start:stop]` by their low bits."""
-    if stop - start <= 48:
+def _radix_sort(keys, scratch, start, stop, digit_bits, counts):
+    """Sort `keys[start:stop]` by their low bits.
+
+    Parameters
+    ----------
+    scratch : uint64[n]
+        As many as there are keys, or more.
+    counts : uint32[passes, 2 ** digit_bits]
+        Overwritten; it says how many digits are sorted by.
+    """
+    size = stop - start
+    if size <= 48:
         for i in range(start + 1, stop):
             key, j = keys[i], i
             while j > start and keys[j - 1] > key:
@@ -86,33 +95,45 @@ def _radix_sort(keys, scratch, start, stop, bits):
                 j -= 1
             keys[j] = key
         return
-    counts = np.empty(1 << DIGIT_BITS, np.int64)
-    source, target = keys, scratch
-    mask, passes = np.uint64((1 << DIGIT_BITS) - 1), 0
-    for shift in range(0, bits, DIGIT_BITS):
-        counts[:] = 0
-        for i in range(start, stop):
-            counts[np.int64((source[i] >> np.uint64(shift)) & mask)] += 1
-        total = np.int64(start)
-        for digit in range(counts.size):
-            counts[digit], total = total, total + counts[digit]
-        for i in range(start, stop):
-            place = np.int64((source[i] >> np.uint64(shift)) & mask)
-            target[counts[place]] = source[i]
-            counts[place] += 1
-        source, target = target, source
-        passes += 1
-    if passes & 1:
-        for i in range(start, stop):
-            keys[i] = scratch[i]
+    # All digits are counted at once: a bucket is little more than its tables of counts.
+    counts[:] = 0
+    mask = np.uint64(counts.shape[1] - 1)
+    for i in range(start, stop):
+        key = keys[i]
+        for number in range(counts.shape[0]):
+            counts[number, np.int64(key & mask)] += np.uint32(1)
+            key >>= np.uint64(digit_bits)
+    for number in range(counts.shape[0]):
+        total = np.uint32(0)
+        for digit in range(counts.shape[1]):
+            count = counts[number, digit]
+            counts[number, digit] = total
+            total += count
+    source, target, source_at, target_at = keys, scratch, start, 0
+    for number in range(counts.shape[0]):
+        shift = np.uint64(number * digit_bits)
+        for i in range(source_at, source_at + size):
+            digit = np.int64((source[i] >> shift) & mask)
+            target[target_at + np.int64(counts[number, digit])] = source[i]
+            counts[number, digit] += np.uint32(1)
+        source, target, source_at, target_at = target, source, target_at, source_at
+    if counts.shape[0] & 1:
+        for i in range(size):
+            keys[start + i] = scratch[i]
 
 
 @kernel
-def _sort_buckets(keys, scratch, offsets, shift, bits, unique, degrees, kept, first, last):
+def _sort_buckets(keys, offsets, shift, bits, unique, degrees, kept, first, last):
     """Sort buckets, drop equal keys in place if told, and count: `degrees` a rank, `kept` a bucket."""
+    passes, largest = (shift + DIGIT_BITS - 1) // DIGIT_BITS, np.int64(0)
+    digit_bits = (shift + passes - 1) // passes
+    counts = np.empty((passes, 1 << digit_bits), np.uint32)
+    for bucket in range(first, last):
+        largest = max(largest, offsets[bucket + 1] - offsets[bucket])
+    scratch = np.empty(largest, np.uint64)
     for bucket in range(first, last):
         start, stop = offsets[bucket], offsets[bucket + 1]
-        _radix_sort(keys, scratch, start, stop, shift)
+        _radix_sort(keys, scratch, start, stop, digit_bits, counts)
         used = start
         for i in range(start, stop):
             if i == start or not unique or keys[i] != keys[used - 1]:
@@ -166,9 +187,7 @@ def plain_lists(keys: np.ndarray, num_ranks: int, bits: int, *, rule: str, threa
     indptr, kept = np.zeros(num_ranks + 1, np.int64), np.zeros(num_buckets + 1, np.int64)
     unique = rule == "first"
     each(
-        lambda part: _sort_buckets(
-            sorted_keys, keys, offsets, shift, bits, unique, indptr, kept, cuts[part], cuts[part + 1]
-        )
+        lambda part: _sort_buckets(sorted_keys, offsets, shift, bits, unique, indptr, kept, cuts[part], cuts[part + 1])
     )
     if rule == "error":
         _check_different(sorted_keys, bits)
