@@ -5,7 +5,7 @@ stable partition by the key's high bits into buckets that fit the cache, and a r
 digit within each (Knuth, TAOCP 3, 5.2.5). For other rows see `valued_lists`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,18 @@ class Lists(NamedTuple):
         return Lists(indptr - indptr[0], *columns)  # type: ignore[arg-type]
 
 
+class Ends(NamedTuple):
+    """Edges without values from some sources, in any order.
+
+    locals : uint32[n], of the sources; nodes : uint32[n] or uint64[n], the targets
+    kinds : uint16[n], which of several edge types they are of; empty where there is one
+    """
+
+    locals: np.ndarray
+    nodes: np.ndarray
+    kinds: np.ndarray
+
+
 class EqualEdges(Exception):
     """Two rows are one edge where the rule is "error": the rank of their source and the node of their target."""
 
@@ -62,16 +74,28 @@ class EqualEdges(Exception):
 
 
 @kernel
-def _histogram(keys: np.ndarray, shift: int, counts: np.ndarray, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        counts[np.int64(keys[i] >> np.uint64(shift))] += 1
+def _rank(locals_, kinds, i, padded, low):
+    rank = np.int64(locals_[i]) - low
+    if kinds.size:
+        rank += np.int64(kinds[i]) * padded
+    return rank
 
 
 @kernel
-def _scatter(keys: np.ndarray, shift: int, offsets: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        bucket = np.int64(keys[i] >> np.uint64(shift))
-        out[offsets[bucket]] = keys[i]
+def _histogram(ends, padded, low, shift, counts):
+    locals_, _, kinds = ends
+    for i in range(locals_.size):
+        counts[_rank(locals_, kinds, i, padded, low) >> shift] += 1
+
+
+@kernel
+def _scatter(ends, padded, low, bits, shift, offsets, out):
+    """Put keys, the rank above `bits` bits of the target, into the bucket of their rank."""
+    locals_, nodes, kinds = ends
+    for i in range(locals_.size):
+        rank = _rank(locals_, kinds, i, padded, low)
+        bucket = rank >> shift
+        out[offsets[bucket]] = np.uint64(rank) << np.uint64(bits) | np.uint64(nodes[i])
         offsets[bucket] += 1
 
 
@@ -152,13 +176,15 @@ def _compact(keys, offsets, kept, bits, neighbors, first, last):
             neighbors[to + i] = np.int64(keys[start + i] & mask)
 
 
-def plain_lists(keys: np.ndarray, num_ranks: int, bits: int, *, rule: str, threads: int) -> Lists:
+def plain_lists(
+    rows: Sequence[Ends], num_ranks: int, bits: int, *, low: int = 0, padded: int = 0, rule: str, threads: int
+) -> Lists:
     """Build lists of rows without values.
 
     Parameters
     ----------
-    keys : uint64[n]
-        The rank of the source, below `num_ranks`, above `bits` bits of the target's node; used up.
+    rows : sequence of Ends
+        The rank of a source is `kind * padded + local - low`, below `num_ranks`; targets have at most `bits` bits.
     rule : str
         "first", "all" or "error".
 
@@ -167,36 +193,56 @@ def plain_lists(keys: np.ndarray, num_ranks: int, bits: int, *, rule: str, threa
     EqualEdges
     """
     rank_bits = max(1, int(num_ranks - 1).bit_length()) if num_ranks else 1
-    shift = bits + max(0, rank_bits - BUCKET_BITS)
-    num_buckets = (max(num_ranks - 1, 0) >> (shift - bits)) + 1
-    parts = max(1, min(num_threads(threads), keys.size >> 16))
-    bounds = [keys.size * part // parts for part in range(parts + 1)]
+    shift = max(0, rank_bits - BUCKET_BITS)
+    num_buckets = (max(num_ranks - 1, 0) >> shift) + 1
+    size = sum(each.nodes.size for each in rows)
+    parts = max(1, min(num_threads(threads), size >> 16))
+    shares = [_share(rows, size * part // parts, size * (part + 1) // parts) for part in range(parts)]
     counts = np.zeros((parts, num_buckets), np.int64)
 
-    def each(call):
-        run_ranges(lambda low, high: [call(part) for part in range(low, high)], parts, threads=parts, grain=1)
+    def each_part(call: Callable[[int], None]) -> None:
+        run_ranges(lambda first, last: [call(part) for part in range(first, last)], parts, threads=parts, grain=1)
 
-    each(lambda part: _histogram(keys, shift, counts[part], bounds[part], bounds[part + 1]))
+    def count(part: int) -> None:
+        for ends in shares[part]:
+            _histogram(ends, padded, low, shift, counts[part])
+
+    def scatter(part: int) -> None:
+        for ends in shares[part]:
+            _scatter(ends, padded, low, bits, shift, starts[part], keys)
+
+    each_part(count)
     offsets = np.zeros(num_buckets + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=offsets[1:])
     starts = offsets[:-1] + np.cumsum(counts, axis=0) - counts
-    sorted_keys = np.empty_like(keys)
-    each(lambda part: _scatter(keys, shift, starts[part], sorted_keys, bounds[part], bounds[part + 1]))
-    cuts = np.searchsorted(offsets, [keys.size * part // parts for part in range(1, parts)])
+    keys = np.empty(size, np.uint64)
+    each_part(scatter)
+    cuts = np.searchsorted(offsets, [size * part // parts for part in range(1, parts)])
     cuts = np.concatenate([[0], cuts, [num_buckets]])
     indptr, kept = np.zeros(num_ranks + 1, np.int64), np.zeros(num_buckets + 1, np.int64)
-    unique = rule == "first"
-    each(
-        lambda part: _sort_buckets(sorted_keys, offsets, shift, bits, unique, indptr, kept, cuts[part], cuts[part + 1])
+    sorted_bits, unique = bits + shift, rule == "first"
+    each_part(
+        lambda part: _sort_buckets(keys, offsets, sorted_bits, bits, unique, indptr, kept, cuts[part], cuts[part + 1])
     )
     if rule == "error":
-        _check_different(sorted_keys, bits)
+        _check_different(keys, bits)
     np.cumsum(kept, out=kept)
     np.cumsum(indptr, out=indptr)
-    # The other array of keys is of no more use.
-    neighbors = keys.view(np.int64)[: int(kept[-1])]
-    each(lambda part: _compact(sorted_keys, offsets, kept, bits, neighbors, cuts[part], cuts[part + 1]))
+    # One thread never writes over what it has not read; of several, one would over another's.
+    neighbors = keys.view(np.int64)[: int(kept[-1])] if parts == 1 else np.empty(int(kept[-1]), np.int64)
+    each_part(lambda part: _compact(keys, offsets, kept, bits, neighbors, cuts[part], cuts[part + 1]))
     return Lists(indptr, neighbors)
+
+
+def _share(rows: Sequence[Ends], first: int, stop: int) -> list[Ends]:
+    """Return the rows `first … stop − 1`, counted through all."""
+    share, at = [], 0
+    for each in rows:
+        part = slice(max(first - at, 0), max(stop - at, 0))
+        at += each.nodes.size
+        if first < at and part.start < part.stop:
+            share.append(Ends(*(column[part] for column in each)))
+    return share
 
 
 def _check_different(keys: np.ndarray, bits: int) -> None:
