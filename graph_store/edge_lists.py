@@ -149,7 +149,7 @@ def _radix_sort(keys, scratch, start, stop, digit_bits, counts):
 @kernel
 def _sort_buckets(keys, offsets, shift, bits, unique, degrees, kept, first, last):
     """Sort buckets, drop equal keys in place if told, and count: `degrees` a rank, `kept` a bucket."""
-    passes, largest = (shift + DIGIT_BITS - 1) // DIGIT_BITS, np.int64(0)
+    passes, largest = (shift + DIGIT_BITS - 1) // DIGIT_BITS, 0
     digit_bits = (shift + passes - 1) // passes
     counts = np.empty((passes, 1 << digit_bits), np.uint32)
     for bucket in range(first, last):
@@ -201,7 +201,11 @@ def plain_lists(
     counts = np.zeros((parts, num_buckets), np.int64)
 
     def each_part(call: Callable[[int], None]) -> None:
-        run_ranges(lambda first, last: [call(part) for part in range(first, last)], parts, threads=parts, grain=1)
+        def call_some(first: int, last: int) -> None:
+            for part in range(first, last):
+                call(part)
+
+        run_ranges(call_some, parts, threads=parts, grain=1)
 
     def count(part: int) -> None:
         for ends in shares[part]:
