@@ -209,12 +209,12 @@ def _words(feature: FeatureType, column: pa.Array) -> TakenFeature:
         raw = texts.view(pa.large_binary())[row].as_py()
         return 0, f"{shown(raw.decode('utf-8', 'replace'))} is not UTF-8", "write the column as UTF-8 strings"
 
-    letters, indptr = _letters(texts)
+    letters, indptr = letters_of(texts)
     return TakenFeature(Column(letters, indptr, _present(missing)), wrong, explain)
 
 
-def _letters(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of strings without nulls, and where each begins in them."""
+def letters_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of strings, and where each begins in them; what a null has is any."""
     _, offsets, data = texts.buffers()
     if len(texts) == 0 or data is None:
         return np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int64)

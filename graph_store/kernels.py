@@ -113,6 +113,21 @@ def load_bits(words: np.ndarray, bit: Any) -> np.uint64:
     return np.frombuffer(words.view(np.uint8)[at : at + 8].tobytes(), np.uint64)[0] >> np.uint64(int(bit) & 7)
 
 
+@intrinsic
+def load_word(typingctx: Any, data: Any, at: Any) -> Any:
+    """Return the eight bytes from `at` on in uint8 `data` as a little-endian uint64, by one unaligned load."""
+    signature = types.uint64(data, types.intp)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), ir.IntType(64).as_pointer())
+        loaded = builder.load(pointer)
+        loaded.align = 1
+        return loaded
+
+    return signature, generate
+
+
 @kernel
 def mix64(value: np.uint64) -> np.uint64:
     """Mix 64 bits (the finaliser of splitmix64, Steele, Lea and Flood, OOPSLA 2014): a bijection."""

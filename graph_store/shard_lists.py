@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_store.blocks import GROUP_NODES
-from graph_store.edge_lists import PLAIN_ROW_BYTES, ROW_BYTES, EqualEdges, Lists, Rows, plain_lists
+from graph_store.edge_lists import PLAIN_ROW_BYTES, ROW_BYTES, Ends, EqualEdges, Lists, Rows, plain_lists
 from graph_store.kernels import kernel
 from graph_store.row_chunks import Block, Columns, Part, parts_of
 from graph_store.spool import Allowance, Spool
@@ -44,15 +44,6 @@ class Built(NamedTuple):
     low: int
     lists: Lists
     num_rows: int
-
-
-@kernel
-def _fill_keys(local, nodes, kinds, padded, low, bits, keys, to):
-    for i in range(local.size):
-        rank = np.int64(local[i]) - low
-        if kinds.size:
-            rank += np.int64(kinds[i]) * padded
-        keys[to + i] = np.uint64(rank) << np.uint64(bits) | np.uint64(nodes[i])
 
 
 @kernel
@@ -144,13 +135,14 @@ class ListBuilder:
         return not valued and layout.bits + max(1, ranks.bit_length()) <= 64
 
     def _plain(self, rows: Sequence[Part], low: int, ranks: int) -> Lists:
-        keys, to = np.empty(_size(rows), np.uint64), 0
-        for part in rows:
-            local, nodes, columns = part.read()
-            kinds = _NO_KINDS if columns.kinds is None else columns.kinds
-            _fill_keys(local, nodes, kinds, self._layout.padded, low, self._layout.bits, keys, to)
-            to += local.size
-        return plain_lists(keys, ranks, self._layout.bits, rule=self._layout.rule, threads=self._threads)
+        read = [part.read() for part in rows]
+        ends = [
+            Ends(local, nodes, _NO_KINDS if columns.kinds is None else columns.kinds) for local, nodes, columns in read
+        ]
+        layout = self._layout
+        return plain_lists(
+            ends, ranks, layout.bits, low=low, padded=layout.padded, rule=layout.rule, threads=self._threads
+        )
 
     def _ranks(self, local: np.ndarray, columns: Columns, low: int) -> np.ndarray:
         ranks = np.empty(local.size, np.uint64)

@@ -14,30 +14,59 @@ from graph_store.ids import (
     live_ranks,
     nodes_of_ranks,
 )
-from graph_store.kernels import kernel, mix64, run_ranges
+from graph_store.kernels import kernel, load_word, mix64, run_ranges
 from graph_store.ragged import starts_of, take_spans
 from graph_store.section_check import SectionCheck
 
 ALL_BITS = (1 << 64) - 1
-_SEED = np.uint64(0x2545F4914F6CDD1D)
+HASH_SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
 @kernel
-def _hash(data: np.ndarray, start: int, stop: int) -> np.uint64:
+def low_bytes(word: np.uint64, count: int) -> np.uint64:
+    """Return a word with all but its low bytes zero: none of them for a count below 1, all for one above 7."""
+    if count >= 8:
+        return word
+    if count <= 0:
+        return np.uint64(0)
+    return word & ((np.uint64(1) << np.uint64(8 * count)) - np.uint64(1))
+
+
+@kernel
+def word_at(data: np.ndarray, at: int, stop: int) -> np.uint64:
+    """Return up to eight bytes from `at` on that lie before `stop`, as a little-endian number."""
+    if at + 8 <= data.size:
+        return low_bytes(load_word(data, at), stop - at)
+    word = np.uint64(0)
+    for i in range(at, min(at + 8, stop)):
+        word |= np.uint64(data[i]) << np.uint64(8 * (i - at))
+    return word
+
+
+@kernel
+def hash_bytes(data: np.ndarray, start: int, stop: int) -> np.uint64:
     """Hash bytes to 64 bits, eight at a time (mix64 as the round of a Merkle-Damgård chain, the length last)."""
-    value = _SEED
-    for at in range(start, stop, 8):
-        word = np.uint64(0)
-        for i in range(at, min(at + 8, stop)):
-            word |= np.uint64(data[i]) << np.uint64(8 * (i - at))
-        value = mix64(value ^ word) + np.uint64(0x9E3779B97F4A7C15)
+    value, at = HASH_SEED, start
+    if stop + 8 <= data.size:  # no load can go past the end: this takes a third of the time
+        while at < stop:
+            value = hash_more(value, low_bytes(load_word(data, at), stop - at))
+            at += 8
+    while at < stop:
+        value = hash_more(value, word_at(data, at, stop))
+        at += 8
     return mix64(value ^ np.uint64(stop - start))
+
+
+@kernel
+def hash_more(value: np.uint64, word: np.uint64) -> np.uint64:
+    """Return the hash of what `value` is the hash of and eight bytes more."""
+    return mix64(value ^ word) + np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
 def hash_range(offsets: np.ndarray, data: np.ndarray, mask: np.uint64, out: np.ndarray, start: int, stop: int) -> None:
     for i in range(start, stop):
-        out[i] = np.int64(_hash(data, offsets[i], offsets[i + 1]) & mask)
+        out[i] = np.int64(hash_bytes(data, offsets[i], offsets[i + 1]) & mask)
 
 
 def _hashes(offsets: np.ndarray, data: np.ndarray, mask: np.uint64) -> np.ndarray:
@@ -57,8 +86,8 @@ def hash_strings(offsets: np.ndarray, data: np.ndarray, mask: int) -> np.ndarray
 def same_bytes(first, first_start, first_stop, second, second_start, second_stop):
     if first_stop - first_start != second_stop - second_start:
         return False
-    for i in range(first_stop - first_start):
-        if first[first_start + i] != second[second_start + i]:
+    for i in range(0, first_stop - first_start, 8):
+        if word_at(first, first_start + i, first_stop) != word_at(second, second_start + i, second_stop):
             return False
     return True
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_store.edge_lists import EqualEdges, Lists, Rows, plain_lists
+from graph_store.edge_lists import Ends, EqualEdges, Lists, Rows, plain_lists
 from graph_store.errors import BadInput
 from graph_store.valued_lists import build_lists
 
@@ -100,6 +100,14 @@ def test_long_lists_are_sorted_alike_by_any_number_of_threads(timed, rule):
         assert not timed or np.array_equal(lists.times, times[order][starts])
 
 
+# Uneven pieces of 200,000 rows, one of them empty.
+PARTS = slice(0, 70_001), slice(70_001, 70_001), slice(70_001, 70_002), slice(70_002, None)
+
+
+def ends_of(ranks, nodes):
+    return [Ends(np.array(ranks, np.uint32), np.array(nodes, np.uint32), np.empty(0, np.uint16))]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=80),
@@ -108,8 +116,30 @@ def test_long_lists_are_sorted_alike_by_any_number_of_threads(timed, rule):
 )
 def test_plain_rows_are_sorted_likewise(pairs, rule, threads):
     rows = [(*pair, None, None, None) for pair in pairs]
-    keys = np.array([rank << 5 | node for rank, node in pairs], np.uint64)
-    assert lists_of(plain_lists(keys, 10, 5, rule=rule, threads=threads)) == expected_lists(rows, 10, rule)
+    ends = ends_of([rank for rank, _ in pairs], [node for _, node in pairs])
+    assert lists_of(plain_lists(ends, 10, 5, rule=rule, threads=threads)) == expected_lists(rows, 10, rule)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(0, 30)), max_size=30), max_size=4),
+    st.integers(0, 6),
+    st.integers(1, 3),
+)
+def test_ranks_count_through_the_edge_types(batches, low, threads):
+    batches = [[row for row in batch if 16 * row[0] + row[1] >= low] for batch in batches]
+    ends = [
+        Ends(
+            np.array([local for _, local, _ in batch], np.uint32),
+            np.array([node for *_, node in batch], np.uint64),
+            np.array([kind for kind, *_ in batch], np.uint16),
+        )
+        for batch in batches
+        if batch
+    ]
+    rows = [(16 * kind + local - low, node, None, None, None) for batch in batches for kind, local, node in batch]
+    lists = plain_lists(ends, 48 - low, 5, low=low, padded=16, rule="all", threads=threads)
+    assert lists_of(lists) == expected_lists(rows, 48 - low, "all")
 
 
 @pytest.mark.parametrize("num_ranks", [50, 3000, 100_000])
@@ -123,7 +153,8 @@ def test_many_rows_are_sorted_alike_by_any_number_of_threads(num_ranks, rule):
     keys = (ranks << bits | nodes).astype(np.uint64)
     expected = np.sort(keys) if rule == "all" else np.unique(keys)
     for threads in (1, 2, 3):
-        lists = plain_lists(keys.copy(), num_ranks, bits, rule=rule, threads=threads)
+        ends = [Ends(*(column[part] for column in ends_of(ranks, nodes)[0])) for part in PARTS]
+        lists = plain_lists(ends, num_ranks, bits, rule=rule, threads=threads)
         assert lists.indptr[-1] == lists.neighbors.size == expected.size
         found = np.repeat(np.arange(num_ranks), np.diff(lists.indptr)) << bits | lists.neighbors
         assert np.array_equal(found.astype(np.uint64), expected)
@@ -150,16 +181,15 @@ def test_equal_edges_are_named_where_they_are_an_error():
     with pytest.raises(EqualEdges) as caught:
         build_lists(rows_of([*rows, (3, 7, 2.0, 4, None)]), 4, rule="error")
     assert (caught.value.rank, caught.value.node) == (3, 7)
-    keys = [2 << 6 | 9, 0 << 6 | 1, 2 << 6 | 8]
-    assert plain_lists(np.array(keys, np.uint64), 3, 6, rule="error", threads=2).neighbors.tolist() == [1, 8, 9]
+    assert plain_lists(ends_of([2, 0, 2], [9, 1, 8]), 3, 6, rule="error", threads=2).neighbors.tolist() == [1, 8, 9]
     with pytest.raises(EqualEdges) as caught:
-        plain_lists(np.array([*keys, keys[0]], np.uint64), 3, 6, rule="error", threads=2)
+        plain_lists(ends_of([2, 0, 2, 2], [9, 1, 8, 9]), 3, 6, rule="error", threads=2)
     assert (caught.value.rank, caught.value.node) == (2, 9)
 
 
 def test_no_rows_are_empty_lists():
-    assert plain_lists(np.empty(0, np.uint64), 5, 3, rule="first", threads=2).indptr.tolist() == [0] * 6
-    assert plain_lists(np.empty(0, np.uint64), 0, 3, rule="first", threads=1).indptr.tolist() == [0]
+    assert plain_lists([], 5, 3, rule="first", threads=2).indptr.tolist() == [0] * 6
+    assert plain_lists(ends_of([], []), 0, 3, rule="first", threads=1).indptr.tolist() == [0]
     empty = Rows(*np.empty((2, 0), np.uint64), np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
     for rule in (*RULES, "error"):
         lists = build_lists(empty, 3, rule=rule)
