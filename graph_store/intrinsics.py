@@ -56,12 +56,25 @@ def _lower_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> An
     return context.get_dummy_value()
 
 
+@type_callable(kernels.load_word)
 @type_callable(kernels.load_bits)
-def _type_load_bits(context: Any) -> Any:
-    def typer(words: Any, bit: Any) -> Any:
-        return signature(types.uint64, words, types.uint64)
+def _type_load(context: Any) -> Any:
+    def typer(values: Any, at: Any) -> Any:
+        return signature(types.uint64, values, types.uint64)
 
     return typer
+
+
+def _unaligned(builder: Any, pointer: Any) -> Any:
+    loaded = builder.load(builder.bitcast(pointer, ir.IntType(64).as_pointer()))
+    loaded.align = 1
+    return loaded
+
+
+@lower_builtin(kernels.load_word, types.Array, types.uint64)
+def _lower_load_word(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    view = context.make_array(signature.args[0])(context, builder, args[0])
+    return _unaligned(builder, builder.gep(view.data, [args[1]]))
 
 
 @lower_builtin(kernels.load_bits, types.Array, types.uint64)
@@ -69,7 +82,5 @@ def _lower_load_bits(context: Any, builder: Any, signature: Any, args: Any) -> A
     int64 = ir.IntType(64)
     view = context.make_array(signature.args[0])(context, builder, args[0])
     base = builder.bitcast(view.data, ir.IntType(8).as_pointer())
-    pointer = builder.bitcast(builder.gep(base, [builder.lshr(args[1], int64(3))]), int64.as_pointer())
-    loaded = builder.load(pointer)
-    loaded.align = 1
+    loaded = _unaligned(builder, builder.gep(base, [builder.lshr(args[1], int64(3))]))
     return builder.lshr(loaded, builder.and_(args[1], int64(7)))

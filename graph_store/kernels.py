@@ -109,23 +109,12 @@ def prefetch(array: np.ndarray, index: Any) -> None:
 
 def load_bits(words: np.ndarray, bit: Any) -> np.uint64:
     """Return the 57 bits or more from `bit` on in little-endian uint64 `words`, by one unaligned load."""
-    at = int(bit) >> 3
-    return np.frombuffer(words.view(np.uint8)[at : at + 8].tobytes(), np.uint64)[0] >> np.uint64(int(bit) & 7)
+    return load_word(words.view(np.uint8), int(bit) >> 3) >> np.uint64(int(bit) & 7)
 
 
-@intrinsic
-def load_word(typingctx: Any, data: Any, at: Any) -> Any:
+def load_word(data: np.ndarray, at: Any) -> np.uint64:
     """Return the eight bytes from `at` on in uint8 `data` as a little-endian uint64, by one unaligned load."""
-    signature = types.uint64(data, types.intp)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.bitcast(builder.gep(view.data, [args[1]]), ir.IntType(64).as_pointer())
-        loaded = builder.load(pointer)
-        loaded.align = 1
-        return loaded
-
-    return signature, generate
+    return np.frombuffer(data[int(at) : int(at) + 8].tobytes(), np.uint64)[0]
 
 
 @kernel
