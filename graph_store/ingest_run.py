@@ -232,7 +232,7 @@ class IngestRun:
             ids = self.nodes[edge_type.name.src]
             wrong = np.flatnonzero(~ids.listed(ids.sources[segment])[codes])
             if wrong.size:
-                raise not_listed(edge_type, ids, segment, int(codes[wrong[0]]))
+                raise not_listed(self.context.schema, edge_type, ids, segment, int(codes[wrong[0]]))
 
     # Features
 

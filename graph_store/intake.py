@@ -17,6 +17,7 @@ from graph_store.readers import read_edges, read_nodes
 from graph_store.rejects import Rejects
 from graph_store.row_batch import EdgeBatch
 from graph_store.row_chunks import Chunk
+from graph_store.row_places import place_of_edge
 from graph_store.schema import NodeType, Schema
 from graph_store.spool import Spool
 
@@ -149,8 +150,10 @@ class Intake:
             node = loop.as_py() if hasattr(loop, "as_py") else loop
             if self.schema.node_types[edge_type.name.src].id_type == "unsigned":
                 node = np.int64(node).view(np.uint64)
+            node = node if isinstance(node, str) else int(node)
+            place = place_of_edge(self.schema, edge_type, node, node)
             raise BadInput(
-                f"edge type {edge_type.name}: an edge from {node if isinstance(node, str) else int(node)!r} to itself, "
+                f"{place}edge type {edge_type.name}: an edge from {node!r} to itself, "
                 "and self_loops is 'error'; remove the row, or say self_loops = 'drop' or 'keep'"
             )
         counts["self_loops"] = counts.get("self_loops", 0) + count

@@ -133,24 +133,23 @@ class NodeIds:
         listed[source.spool.get(source.segment.codes)] = source.spool.get(source.listed) != 0
         return listed
 
-    def id_of_code(self, source: Source, code: int) -> str:
-        """Return the id that a code stands for, as messages show it."""
+    def id_of_code(self, source: Source, code: int) -> int | str:
+        """Return the id that a code stands for."""
         segment = source.segment
         place = int(np.flatnonzero(source.spool.get(segment.codes) == code)[0])
         shard = int(np.searchsorted(segment.starts, place, side="right")) - 1
         ids = read_ids(source.spool, shard_of_one(segment, shard))
-        return self._shown(next(_nth(ids, place - int(segment.starts[shard]))))
+        return self._plain(next(_nth(ids, place - int(segment.starts[shard]))))
 
-    def id_of_node(self, node: int) -> str:
-        """Return the id of a node, as messages show it; of a shard whose ids are known."""
+    def id_of_node(self, node: int) -> int | str:
+        """Return the id of a node; of a shard whose ids are known."""
         local, shard = divmod(node, self.num_shards)
-        return self._shown(next(_nth(self.read(shard), local)))
+        return self._plain(next(_nth(self.read(shard), local)))
 
-    def _shown(self, one: Ids) -> str:
+    def _plain(self, one: Ids) -> int | str:
         if one.data is not None:
-            return repr(one.data.tobytes().decode())
-        value = one.keys.view(np.uint64)[0] if self.node_type.id_type == "unsigned" else one.keys[0]
-        return str(int(value))
+            return one.data.tobytes().decode()
+        return int(one.keys.view(np.uint64)[0] if self.node_type.id_type == "unsigned" else one.keys[0])
 
 
 def _nth(blocks: Iterator[Ids], place: int) -> Iterator[Ids]:

@@ -13,6 +13,7 @@ from graph_store.intake import is_strict
 from graph_store.node_ids import NodeIds
 from graph_store.read_ahead import in_order
 from graph_store.row_chunks import Block, Chunk, Columns, both_ways, nodes_of, put_block
+from graph_store.row_places import place_of_end
 from graph_store.schema import Schema
 from graph_store.spool import Spool
 
@@ -169,15 +170,16 @@ class RowMapper:
     def _check_listed(self, edge_type: EdgeType, end: str, segment: int, codes: np.ndarray, listed: np.ndarray) -> None:
         unlisted = np.flatnonzero(~listed[codes])
         if unlisted.size:
-            raise not_listed(edge_type, self._nodes[end], segment, int(codes[unlisted[0]]))
+            raise not_listed(self._schema, edge_type, self._nodes[end], segment, int(codes[unlisted[0]]))
 
 
-def not_listed(edge_type: EdgeType, ids: NodeIds, segment: int, code: int) -> BadInput:
+def not_listed(schema: Schema, edge_type: EdgeType, ids: NodeIds, segment: int, code: int) -> BadInput:
     """Return the error of an end that no file of nodes lists."""
-    shown = ids.id_of_code(ids.sources[segment], code)
+    node = ids.id_of_code(ids.sources[segment], code)
+    place = place_of_end(schema, edge_type, ids.node_type.name, node)
     return BadInput(
-        f"edge type {edge_type.name}: {ids.node_type.name} {shown} is listed by no file of nodes, and missing_nodes "
-        "is 'error'; list it, or say missing_nodes = 'drop' or 'create'"
+        f"{place}edge type {edge_type.name}: {ids.node_type.name} {node!r} is listed by no file of nodes, and "
+        "missing_nodes is 'error'; list it, or say missing_nodes = 'drop' or 'create'"
     )
 
 

@@ -15,6 +15,8 @@ from graph_store.list_encoder import ListEncoder
 from graph_store.memory_budget import give_back
 from graph_store.node_ids import NodeIds
 from graph_store.row_chunks import Block, parts_of
+from graph_store.row_places import place_of_edge
+from graph_store.schema import Schema
 from graph_store.shard import SortedFile
 from graph_store.shard_lists import Layout, ListBuilder
 from graph_store.spool import Spool
@@ -44,6 +46,8 @@ class ShardWriter:
 
     Parameters
     ----------
+    schema : Schema
+        Where a row comes from that is refused.
     blocks : sequence of list of (Spool, list of Block)
         The rows of each group, of one rank after the other.
     folder : Path
@@ -56,9 +60,11 @@ class ShardWriter:
         nodes: dict[str, NodeIds],
         blocks: Sequence[Sequence[tuple[Spool, list[Block]]]],
         *,
+        schema: Schema,
         folder: Path,
     ) -> None:
         self._groups, self._nodes, self._blocks, self._folder = groups, nodes, blocks, folder
+        self._schema = schema
 
     def sst_path(self, shard: int) -> Path:
         """Return the SST file of a shard; absent where it got no record."""
@@ -156,9 +162,11 @@ class ShardWriter:
             src, dst = dst, src
         name = self._names(group)[kind]
         same = "with the same ends and time" if group.edge_type.timed else "with the same ends"
+        declared = list(self._schema.edge_types.values())[group.declared]
+        place = "" if group.edge_type.timed else place_of_edge(self._schema, declared, src, dst, number=1)
         return BadInput(
-            f"edge type {name}: two rows from {src} to {dst} {same}, and duplicates is 'error'; remove one, or say "
-            "duplicates = 'first', 'all', 'sum' or 'max'"
+            f"{place}edge type {name}: two rows from {src!r} to {dst!r} {same}, and duplicates is 'error'; "
+            "remove one, or say duplicates = 'first', 'all', 'sum' or 'max'"
         )
 
     def _names(self, group: Group) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class StoreOutput:
         context, run = self.context, self.run
         spool = context.spool("tables")
         first, files = self._restored(spool)
-        writer = ShardWriter(run.groups, run.nodes, run.blocks, folder=context.work)
+        writer = ShardWriter(run.groups, run.nodes, run.blocks, schema=context.schema, folder=context.work)
         rows = [writer.rows_of(shard) for shard in context.shards]
         context.progress.phase("sorting and packing", sum(rows), unit="edge")
         context.progress.advance(sum(rows[: first - context.shards.start]))

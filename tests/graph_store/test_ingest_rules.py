@@ -150,8 +150,8 @@ def test_self_loops_are_refused_by_name(ingest_text, id_type, shown):
         header = false
         self_loops = "error"
         """
-    with pytest.raises(BadInput, match=f"page:links:page: an edge from {shown} to itself, and self_loops is 'error'"):
-        ingest_text({"edges.csv": "1,2\n5,5\n"}, toml)
+    with pytest.raises(BadInput, match=rf"edges\.csv: row 3: edge type page:links:page: an edge from {shown} to "):
+        ingest_text({"edges.csv": "1,2\n3,4\n5,5\n"}, toml)
 
 
 NODES = """
@@ -191,8 +191,28 @@ def test_listed_nodes_are_there_without_edges_and_ends_that_are_not_listed_are_m
             assert store.degree(ids(9), "user:buys:item").tolist() == [0]
         assert report.counts == ({} if rule == "create" else {"user:buys:item": {"missing_nodes": 1}})
     shown = "'2'" if id_type == "string" else "2"
-    with pytest.raises(BadInput, match=f"user:buys:item: user {shown} is listed by no file of nodes"):
+    with pytest.raises(BadInput, match=rf"buys\.csv: row 2: edge type user:buys:item: user {shown} is listed by no"):
         ingest_text(FILES, NODES.format(id_type=id_type, rule="error"))
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_of_two_rows_that_may_not_be_the_second_is_named_whatever_file_it_is_in(ingest_text, undirected):
+    toml = f"""
+        [nodes.page]
+        id_type = "string"
+        [edges."page:links:page"]
+        files = ["first.csv", "second.csv"]
+        header = false
+        duplicates = "error"
+        undirected = {str(undirected).lower()}
+        self_loops = "drop"
+        """
+    again = "b,a" if undirected else "a,b"
+    files = {"first.csv": "a,b\nb,c\nc,c\n", "second.csv": f"c,d\nx,x\n{again}\n"}
+    with pytest.raises(
+        BadInput, match=r"second\.csv: row 3: edge type page:links:page: two rows from '[ab]' to '[ab]'"
+    ):
+        ingest_text(files, toml)
 
 
 def test_an_item_that_only_left_out_edges_name_stays_a_node_of_a_type_without_files(ingest_text):

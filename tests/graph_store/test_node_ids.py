@@ -195,9 +195,9 @@ def test_ids_that_nothing_makes_nodes_are_none_and_listed_ones_are_known(
         if any(flag != NODE for flag in flags):
             assert ids.listed(ids.sources[number])[codes].tolist() == [each in listed for each in batch]
         for each, code in zip(batch, codes.tolist()):
-            assert ids.id_of_code(ids.sources[number], code) == repr(each)
+            assert ids.id_of_code(ids.sources[number], code) == each
     for each, node in zip(sorted(there), expected.find(sorted(there)).tolist()):
-        assert ids.id_of_node(node) == repr(each)
+        assert ids.id_of_node(node) == each
 
 
 def test_small_ids_are_their_own_codes_until_another_comes(tmp_path):
