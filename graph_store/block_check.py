@@ -13,19 +13,23 @@ _SWEPT = 16
 
 
 @kernel
-def _not_ready(nodes, directory, group_base, ready, num_words, found):
-    """List the parts in which blocks of nodes begin that nobody has checked; returns how many, at most `found.size`."""
+def _not_ready(nodes, start, directory, group_base, ready, num_words, found):
+    """List the parts in which blocks of nodes, from `start` on, begin that nobody has checked.
+
+    Returns how many, at most `found.size`, and the node to go on from.
+    """
     num_shards, count = group_base.size - 1, 0
-    for i in range(nodes.size):
+    for i in range(start, nodes.size):
         local = nodes[i] // num_shards
         block = directory[group_base[nodes[i] - local * num_shards] + (local >> GROUP_BITS)] >> BLOCK_SHIFT
         # What lies behind the words of the base is of an overlay, which was checked when it was mapped.
-        if block < num_words and not ready[block // _PART_WORDS]:
+        part = block // _PART_WORDS
+        if block < num_words and not ready[part] and not (count and found[count - 1] == part):
             if count == found.size:
-                return count
-            found[count] = block // _PART_WORDS
+                return count, i
+            found[count] = part
             count += 1
-    return count
+    return count, nodes.size
 
 
 class BlockCheck:
@@ -77,8 +81,9 @@ class BlockCheck:
             return
         if sweep:
             self._check.sweep(_SWEPT)
-        found = np.empty(1 << 10, np.int64)
-        while count := _not_ready(nodes, directory, group_base, self._ready, self._num_words, found):
+        found, at = np.empty(1 << 10, np.int64), 0
+        while at < nodes.size:
+            count, at = _not_ready(nodes, at, directory, group_base, self._ready, self._num_words, found)
             self._parts(np.unique(found[:count]))
 
     def _parts(self, parts: np.ndarray) -> None:

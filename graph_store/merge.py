@@ -2,7 +2,7 @@
 
 An edge that was added is gone when a later operation deleted it, deleted one of its ends, or expired its time. Equal
 edges that are left are made one as the edge type's rule for duplicates says. Old lists are in order already, so each is
-merged with its few sorted operations in one pass; a first pass over all lists counts, a second writes.
+merged with its few sorted operations in one pass, to where it has room for all of both, and moved up after that.
 """
 
 from collections.abc import Sequence
@@ -98,14 +98,13 @@ def _emit(out, at, count, fresh, rule, neighbor, weight, time, edge_id):
     """Take one surviving edge into the list written from `at` on, `fresh` when no equal one is there; the new count."""
     neighbors, weights, times, edge_ids = out
     if fresh or rule == 1:
-        if neighbors.size:
-            neighbors[at + count] = neighbor
-            if weights.size:
-                weights[at + count] = weight
-            if times.size:
-                times[at + count] = time
-            if edge_ids.size:
-                edge_ids[at + count] = edge_id
+        neighbors[at + count] = neighbor
+        if weights.size:
+            weights[at + count] = weight
+        if times.size:
+            times[at + count] = time
+        if edge_ids.size:
+            edge_ids[at + count] = edge_id
         return count + 1
     if weights.size:
         last = at + count - 1
@@ -118,10 +117,8 @@ def _emit(out, at, count, fresh, rule, neighbor, weight, time, edge_id):
 
 @kernel
 def _copy(old, start, stop, out, at):
-    """Copy old edges `start … stop − 1` to the list written at `at`; nothing while `out` is empty."""
+    """Copy old edges `start … stop − 1` to the list written at `at`."""
     neighbors, weights, times, edge_ids = out
-    if neighbors.size == 0:
-        return
     for i in range(stop - start):
         neighbors[at + i] = old[0][start + i]
     if weights.size:
@@ -193,9 +190,9 @@ def _merge_list(old, start, stop, ops, op, op_stop, pairs, pair_low, pair_high, 
 @kernel
 def _merge_range(nodes, dirty, old, firsts, degrees, ops, op_starts, pairs, pair_starts, row_kills, kills, rule, timed,
                  indptr, out, sizes, start, stop):  # fmt: skip
-    """Merge lists `start … stop − 1`: count into `sizes` while `out` is empty, else write from `indptr` on."""
+    """Merge lists `start … stop − 1`: each is written from `indptr` on, and its length into `sizes`."""
     for i in range(start, stop):
-        at = indptr[i] if out[0].size else 0
+        at = indptr[i]
         if dirty[i]:
             sizes[i] = _merge_list(
                 old, firsts[i], firsts[i] + degrees[i], ops, op_starts[i], op_starts[i + 1], pairs, pair_starts[i],
@@ -204,6 +201,15 @@ def _merge_range(nodes, dirty, old, firsts, degrees, ops, op_starts, pairs, pair
             continue
         sizes[i] = degrees[i]
         _copy(old, firsts[i], firsts[i] + degrees[i], out, at)
+
+
+@kernel
+def _move_up(column, room, indptr):
+    """Move lists that begin at `room` to `indptr`, which is not behind that."""
+    for i in range(indptr.size - 1):
+        if room[i] != indptr[i]:
+            for j in range(indptr[i + 1] - indptr[i]):
+                column[indptr[i] + j] = column[room[i] + j]
 
 
 @kernel
@@ -248,6 +254,20 @@ def _pair_deletions(rows: Rows, num_lists: int) -> tuple[tuple[np.ndarray, np.nd
     return (neighbors[last], gone.order[order][last]), starts
 
 
+def _in_list_order(rows: Rows, columns: Sequence[np.ndarray | None], *, timed: bool) -> tuple[np.ndarray, ...]:
+    """Return neighbours, weights, times, edge ids and kinds of operations, list by list in the order of those.
+
+    What lists have no column for is returned as it is: nobody looks at it.
+    """
+    keys = [_unsigned(rows.row), _unsigned(rows.neighbors)]
+    if timed:
+        keys.insert(1, _unsigned(rows.times))
+    order = sorted_order(keys)
+    values = rows.weights, rows.times, rows.edge_ids
+    kept = (each if column is None else each[order] for each, column in zip(values, columns[1:]))
+    return rows.neighbors[order], *kept, rows.kind[order]
+
+
 def merge(
     nodes: np.ndarray,
     dirty: np.ndarray,
@@ -282,35 +302,32 @@ def merge(
     """
     old_indptr, old_columns = old
     pairs, pair_starts = _pair_deletions(rows, nodes.size)
-    keep = np.ones(rows.row.size, bool)
     ends = kills.nodes, kills.orders, kills.expired
-    _surviving(tuple(rows), kills.rows, pairs, pair_starts, ends, keep)
-    rows = rows.take(np.flatnonzero(keep))
-    keys = [_unsigned(rows.row), _unsigned(rows.neighbors)]
-    if timed:
-        keys.insert(1, _unsigned(rows.times))
-    rows = rows.take(sorted_order(keys))
-    ops = rows.neighbors, rows.weights, rows.times, rows.edge_ids, rows.kind
+    if pairs[0].size or kills.nodes.size or kills.expired.size or (kills.rows >= 0).any():
+        keep = np.ones(rows.row.size, bool)
+        _surviving(tuple(rows), kills.rows, pairs, pair_starts, ends, keep)
+        rows = rows.take(np.flatnonzero(keep))
+    num_rows = np.bincount(rows.row, minlength=nodes.size)
+    ops = _in_list_order(rows, old_columns, timed=timed)
     columns = tuple(np.empty(0, kind) if column is None else column for column, kind in zip(old_columns, _KINDS))
-    op_starts = starts_of(np.bincount(rows.row, minlength=nodes.size))
-    degrees, sizes = np.diff(old_indptr), np.empty(nodes.size, np.int64)
-
-    def each(indptr: np.ndarray, out: tuple[np.ndarray, ...]) -> None:
-        run_ranges(
-            lambda start, stop: _merge_range(
-                nodes, dirty, columns, old_indptr, degrees, ops, op_starts, pairs, pair_starts, kills.rows, ends,
-                RULES[rule], timed, indptr, out, sizes, start, stop,
-            ),
-            nodes.size,
-            threads=threads,
-            grain=1 << 12,
-        )  # fmt: skip
-
-    each(old_indptr, tuple(np.empty(0, kind) for kind in _KINDS))
+    op_starts, degrees, sizes = starts_of(num_rows), np.diff(old_indptr), np.empty(nodes.size, np.int64)
+    room = starts_of(degrees + num_rows)
+    out = tuple(np.empty(0 if column is None else int(room[-1]), kind) for column, kind in zip(old_columns, _KINDS))
+    run_ranges(
+        lambda start, stop: _merge_range(
+            nodes, dirty, columns, old_indptr, degrees, ops, op_starts, pairs, pair_starts, kills.rows, ends,
+            RULES[rule], timed, room, out, sizes, start, stop,
+        ),
+        nodes.size,
+        threads=threads,
+        grain=1 << 12,
+    )  # fmt: skip
     indptr = starts_of(sizes)
-    out = tuple(np.empty(0 if column is None else int(indptr[-1]), kind) for column, kind in zip(old_columns, _KINDS))
-    if indptr[-1]:
-        each(indptr, out)
+    if indptr[-1] < room[-1]:
+        for column in out:
+            if column.size:
+                _move_up(column, room, indptr)
+        out = tuple(column[: int(indptr[-1])] for column in out)
     more = 0
     if loops:
         more = _loops(nodes, dirty, indptr, sizes, out[0]) - _loops(nodes, dirty, old_indptr, degrees, columns[0])

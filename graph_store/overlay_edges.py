@@ -13,7 +13,7 @@ from graph_store.adjacency import Adjacency
 from graph_store.arena_blocks import BLOCK_SHIFT, DELTA_MASK, arena_words, check_addressable, fill_arena
 from graph_store.blocks import DEGREE_MASK, FLAG_HUBS, GROUP_BITS, GROUP_NODES, HEADER_WORDS, encode_groups
 from graph_store.delta import EdgeDelta
-from graph_store.ids import dense_ranks, nodes_of_ranks
+from graph_store.ids import nodes_of_ranks
 from graph_store.kernels import kernel
 from graph_store.merge import Kills, Merged, Rows, merge
 from graph_store.ragged import starts_of
@@ -97,19 +97,19 @@ def build(change: EdgeChange, rows: Rows, expired: np.ndarray) -> dict[str, np.n
     expired : int64[e, 2]
         Operation and time of each expiry.
     """
-    base = starts_of(change.counts)
-    dirty = _ascending(dense_ranks(dirty_nodes(change, rows, expired), base))
+    change.adjacency.check_blocks()  # all of them are read for the table of blocks
+    dirty = dirty_nodes(change, rows, expired)
     group_base = starts_of((change.counts + GROUP_NODES - 1) // GROUP_NODES)
-    groups = _dirty_groups(change, dirty, base, group_base)
+    groups = _dirty_groups(change, dirty, group_base)
     merged = _group_lists(change, rows, expired, groups, dirty, group_base)
     loops = np.array([change.loops + merged.more_loops], np.int64)
     return _sections(change, groups, group_base, merged.indptr, merged.columns) | {"loops": loops}
 
 
-def _ascending(values: np.ndarray) -> np.ndarray:
-    """Return each value once, ascending."""
-    ordered = np.sort(values)
-    return ordered[np.concatenate([np.ones(min(1, ordered.size), bool), ordered[1:] != ordered[:-1]])]
+def _slots(nodes: np.ndarray, group_base: np.ndarray) -> np.ndarray:
+    """Return the directory slot of the group of each node."""
+    locals_, shards = np.divmod(nodes, group_base.size - 1)
+    return group_base[shards] + (locals_ >> GROUP_BITS)
 
 
 def dirty_nodes(change: EdgeChange, rows: Rows, expired: np.ndarray) -> np.ndarray:
@@ -138,40 +138,46 @@ def scan_lists(adjacency: Adjacency, *, times: bool = False) -> Iterator[tuple[n
         yield np.repeat(part, np.diff(indptr)), neighbors, neighbors if found is None else found
 
 
-def _dirty_groups(change: EdgeChange, dirty: np.ndarray, base: np.ndarray, group_base: np.ndarray) -> np.ndarray:
-    """Return the directory slots of the groups that hold a dirty node, or that are new or grew."""
-    shards = np.searchsorted(base, dirty, side="right") - 1
-    found = [group_base[shards] + ((dirty - base[shards]) >> GROUP_BITS)]
+def _dirty_groups(change: EdgeChange, dirty: np.ndarray, group_base: np.ndarray) -> np.ndarray:
+    """Return the directory slots of the groups that hold a dirty node, or that are new or grew, ascending."""
+    found = np.zeros(int(group_base[-1]), bool)
+    found[_slots(dirty, group_base)] = True
     for shard in np.flatnonzero(change.counts > change.adjacency.counts):
         first = int(change.adjacency.counts[shard]) >> GROUP_BITS
-        found.append(np.arange(group_base[shard] + first, group_base[shard + 1]))
-    return _ascending(np.concatenate(found))
+        found[group_base[shard] + first : group_base[shard + 1]] = True
+    return np.flatnonzero(found)
 
 
 def _group_lists(
     change: EdgeChange, rows: Rows, expired: np.ndarray, groups: np.ndarray, dirty: np.ndarray, group_base: np.ndarray
 ) -> Merged:
-    """Return the lists of all nodes of some groups, given by their slots, as they are now; `dirty` are dense ranks."""
-    num_shards, base = change.counts.size, starts_of(change.counts)
+    """Return the lists of all nodes of some groups, given by their slots, as they are now; `dirty` are nodes."""
+    num_shards = change.counts.size
     shards = np.searchsorted(group_base, groups, side="right") - 1
     first_local = (groups - group_base[shards]) << GROUP_BITS
     sizes = np.minimum(GROUP_NODES, change.counts[shards] - first_local)
-    inside = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
+    starts = starts_of(sizes)
+    inside = np.arange(int(starts[-1])) - np.repeat(starts[:-1], sizes)
     locals_, node_shards = np.repeat(first_local, sizes) + inside, np.repeat(shards, sizes)
     nodes = locals_ * num_shards + node_shards
     in_base = locals_ < change.adjacency.counts[node_shards]
     indptr, *old = change.adjacency.columns(nodes[in_base])
     degrees = np.zeros(nodes.size, np.int64)
     degrees[in_base] = np.diff(indptr)
-    places = np.searchsorted(base[node_shards] + locals_, dirty)
+    # Of the groups that are here, the place of the first node.
+    first_places = np.empty(int(group_base[-1]), np.int64)
+    first_places[groups] = starts[:-1]
+
+    def places(some: np.ndarray) -> np.ndarray:
+        return first_places[_slots(some, group_base)] + (some // num_shards & (GROUP_NODES - 1))
+
     is_dirty = np.zeros(nodes.size, bool)
-    is_dirty[places] = True
-    own = places[np.searchsorted(dirty, dense_ranks(rows.row, base))]
+    is_dirty[places(dirty)] = True
     return merge(
         nodes,
         is_dirty,
         (starts_of(degrees), old),
-        rows._replace(row=own),
+        rows._replace(row=places(rows.row)),
         _kills(change, nodes, expired),
         timed=change.adjacency.timed,
         rule=change.rule,
@@ -279,7 +285,6 @@ def _mark(words: np.ndarray, at: int, place: int) -> np.uint32:
 
 
 def _block_table(change, words, behind, directory, group_base):
-    change.adjacency.check_blocks()
     blocks = np.empty((directory.size, 3), np.int64)
     shard_starts = np.zeros(group_base.size, np.int64)
     count, num_edges = _runs(change.adjacency.words, behind, words, directory, group_base, blocks, shard_starts)

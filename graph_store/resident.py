@@ -4,6 +4,7 @@ import errno
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from graph_store.features import Sections
 from graph_store.ids import CHECKED_LATER, IdMap
 from graph_store.manifest import Manifest, StoredEdgeType, StoredNodeType
 from graph_store.open_shards import OpenShards
+from graph_store.read_ahead import in_order
 from graph_store.shard import open_piece, seal_piece
 from graph_store.string_ids import StringMap
 
@@ -208,10 +210,12 @@ def records_of_shard(manifest: Manifest, store: Path, number: int, shard: int, s
 def records_of(
     manifest: Manifest, store: Path, number: int, shards: OpenShards | None = None
 ) -> Iterable[tuple[int, Encoded]]:
-    """Yield (shard, records) of an edge type from the shards, each record checked."""
+    """Yield (shard, records) of an edge type from the shards, each record checked; the next shard is read meanwhile."""
     with OpenShards() if shards is None else nullcontext(shards) as opened:
-        for shard in range(manifest.num_shards):
-            yield shard, records_of_shard(manifest, store, number, shard, opened)
+        calls = (
+            partial(records_of_shard, manifest, store, number, shard, opened) for shard in range(manifest.num_shards)
+        )
+        yield from enumerate(in_order(calls, threads=1))
 
 
 def rebuild(manifest: Manifest, store: Path) -> None:

@@ -14,19 +14,24 @@ PART_BYTES = 1 << 16
 
 
 @kernel
-def _unchecked(firsts: np.ndarray, stops: np.ndarray, item: int, done: np.ndarray, found: np.ndarray) -> int:
-    """List the parts, perhaps several times, that spans of items touch and nobody has checked; returns how many."""
+def _unchecked(
+    firsts: np.ndarray, stops: np.ndarray, start: int, item: int, done: np.ndarray, found: np.ndarray
+) -> tuple[int, int]:
+    """List the parts, perhaps several times, that spans of items from `start` on touch and nobody has checked.
+
+    Returns how many, at most `found.size`, and the span to go on from.
+    """
     count = 0
-    for i in range(firsts.size):
+    for i in range(start, firsts.size):
         if stops[i] <= firsts[i]:
             continue
         for part in range(firsts[i] * item // PART_BYTES, (stops[i] * item - 1) // PART_BYTES + 1):
-            if not done[part]:
+            if not done[part] and not (count and found[count - 1] == part):
                 if count == found.size:
-                    return count
+                    return count, i
                 found[count] = part
                 count += 1
-    return count
+    return count, firsts.size
 
 
 class SectionCheck:
@@ -88,8 +93,9 @@ class SectionCheck:
         if self.complete:
             return
         firsts, stops = np.atleast_1d(np.asarray(firsts, np.int64)), np.atleast_1d(np.asarray(stops, np.int64))
-        found = np.empty(1 << 10, np.int64)
-        while count := _unchecked(firsts, stops, self._item, self.done, found):
+        found, at = np.empty(1 << 10, np.int64), 0
+        while at < firsts.size:
+            count, at = _unchecked(firsts, stops, at, self._item, self.done, found)
             for part in np.unique(found[:count]).tolist():
                 self.parts(part, part + 1)
 

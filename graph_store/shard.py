@@ -15,7 +15,15 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from rocksdict import AccessType, DBCompressionType, IngestExternalFileOptions, Options, Rdict, SstFileWriter
+from rocksdict import (
+    AccessType,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    ReadOptions,
+    SstFileWriter,
+)
 
 from graph_store.blocks import Encoded
 from graph_store.errors import CorruptBlock
@@ -24,6 +32,7 @@ from graph_store.packing import CRC_TABLES, crc32c
 PIECE_MAGIC, PIECE_VERSION = 0x44495347, 1  # "GSID"
 FAMILIES = ("adj", "feat", "ids", "meta")
 _ADJ_KEY = struct.Struct(">HQHI")
+_ADJ_FIELDS = np.dtype([("type", ">u2"), ("first", ">u8"), ("ordinal", ">u2"), ("chunk", ">u4")])
 _ID_KEY = struct.Struct(">HQ")
 
 
@@ -124,9 +133,10 @@ class Shard:
 
     def items(self, family: str, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs whose keys begin with `prefix`, in order; CorruptBlock where RocksDB finds damage."""
-        column, key = self._db.get_column_family(family), b""
+        column, key, once = self._db.get_column_family(family), b"", ReadOptions()
+        once.fill_cache(False)  # what is read once is not kept: that takes longer than to read it
         try:
-            rows = column.iter()
+            rows = column.iter(once)
             rows.seek(prefix)
             while rows.valid():
                 key = rows.key()
@@ -170,16 +180,39 @@ class Shard:
 
     def records(self, edge_type: int) -> Encoded:
         """Read all records of an edge type, in the order of their keys."""
-        values, rows, offset = [], [], 0
+        # A large array, of which numpy asks for huge pages: what is not filled takes no memory.
+        data = np.empty(self._family_bytes("adj"), np.uint8)
+        view, keys, stops, at = memoryview(data), [], [0], 0
         for key, value in self.items("adj", struct.pack(">H", edge_type)):
-            _, first, ordinal, chunk = _ADJ_KEY.unpack(key)
-            if len(value) % 8:
-                raise CorruptBlock(f"{self.path}: block {first} of edge type {edge_type} has {len(value)} bytes")
-            rows.append((offset, len(value) // 8, first, ordinal, chunk))
-            offset += len(value) // 8
-            values.append(value)
-        words = np.frombuffer(b"".join(values), np.uint64)
-        return Encoded(words, np.array(rows, np.int64).reshape(-1, 5))
+            stop = at + len(value)
+            if stop > data.size:
+                data = np.concatenate([data[:at], np.empty(max(stop, data.size), np.uint8)])
+                view = memoryview(data)
+            view[at:stop] = value
+            at = stop
+            keys.append(key)
+            stops.append(stop)
+        fields = np.frombuffer(b"".join(keys), _ADJ_FIELDS)
+        offsets = np.array(stops, np.int64)
+        broken = np.flatnonzero(offsets % 8)
+        if broken.size:
+            row = int(broken[0]) - 1
+            raise CorruptBlock(
+                f"{self.path}: block {fields['first'][row]} of edge type {edge_type} has "
+                f"{stops[row + 1] - stops[row]} bytes"
+            )
+        records = np.empty((len(keys), 5), np.int64)
+        records[:, 0], records[:, 1] = offsets[:-1] >> 3, np.diff(offsets) >> 3
+        records[:, 2], records[:, 3], records[:, 4] = fields["first"], fields["ordinal"], fields["chunk"]
+        return Encoded(data[:at].view(np.uint64), records)
+
+    def _family_bytes(self, family: str) -> int:
+        """Return the bytes of a column family's files: more than its values have."""
+        column = self._db.get_column_family(family)
+        try:
+            return int(column.property_int_value("rocksdb.total-sst-files-size") or 0)
+        finally:
+            del column
 
     def id_pieces(self, node_type: int) -> list[bytes]:
         """Read the pieces of a node type's ids, in order."""
