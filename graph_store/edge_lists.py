@@ -137,9 +137,9 @@ def _radix_sort(keys, scratch, start, stop, digit_bits, counts):
     for number in range(counts.shape[0]):
         shift = np.uint64(number * digit_bits)
         for i in range(source_at, source_at + size):
-            place = np.int64((source[i] >> shift) & mask)
-            target[target_at + np.int64(counts[number, place])] = source[i]
-            counts[number, place] += np.uint32(1)
+            digit = np.int64((source[i] >> shift) & mask)
+            target[target_at + np.int64(counts[number, digit])] = source[i]
+            counts[number, digit] += np.uint32(1)
         source, target, source_at, target_at = target, source, target_at, source_at
     if counts.shape[0] & 1:
         for i in range(size):

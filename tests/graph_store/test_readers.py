@@ -102,7 +102,7 @@ def test_int64_extremes_come_back_unchanged(write):
         ("1\x002", r"'1\x002' is no whole number"),
         ("１", "'１' is no whole number"),
         ("nan", "'nan' is no whole number"),
-        ("NULL", "'NULL' is no whole number; node type 'item' has integer ids; declare string ids"),
+        ("NULL", "'NULL' is no whole number; node type 'item' has integer ids; if they are strings, that"),
         ("", "empty id"),
         ("  ", "empty id"),
         ('""', "empty id"),
