@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from graph_store.edge_type import EdgeType
 from graph_store.errors import GraphStoreError
@@ -47,6 +45,9 @@ def place_of_edge(schema: Schema, edge_type: EdgeType, src: int | str, dst: int 
 
 def _is(ids: Any, wanted: int | str) -> np.ndarray:
     if isinstance(wanted, str):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         return pc.equal(ids, pa.scalar(wanted, pa.large_string())).to_numpy(zero_copy_only=False)
     return np.asarray(ids) == np.array(wanted % (1 << 64), np.uint64).astype(np.int64)
 
