@@ -129,9 +129,9 @@ def _radix_sort(keys, scratch, start, stop, digit_bits, counts):
             key >>= np.uint64(digit_bits)
     for number in range(counts.shape[0]):
         total = np.uint32(0)
-        for digit in range(counts.shape[1]):
-            count = counts[number, digit]
-            counts[number, digit] = total
+        for place in range(counts.shape[1]):
+            count = counts[number, place]
+            counts[number, place] = total
             total += count
     source, target, source_at, target_at = keys, scratch, start, 0
     for number in range(counts.shape[0]):
