@@ -22,10 +22,10 @@ SHARD_FIXED = 110_000  # a shard: RocksDB's own files, its LOG and OPTIONS above
 SPOOL_ROW = 16  # a row and direction that waits on disk during an ingest
 
 # Seconds of one process on two cores (AMD EPYC, Zen 4), rows of an edge type with its reverse; see docs/sizing.md.
-SECONDS_FIXED = 0.6
-SECONDS_A_ROW = {"in memory": 0.12e-6, "spilled": 0.17e-6}
+SECONDS_FIXED = 0.35
+SECONDS_A_ROW = {"in memory": 0.09e-6, "spilled": 0.12e-6}
 # Of a second process beside the first, as measured by `benchmarks.ingest`.
-EFFICIENCY = 0.11
+EFFICIENCY = 0.05
 
 PREDICTED = ("adjacency", "ids", "shards")
 
