@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from graph_store.sampling.loader import Loader
     from graph_store.sampling.node_loader import NodeBatch, link_loader, node_loader
     from graph_store.sampling.pinsage import Visited, visited_neighbors
-    from graph_store.sampling.pyg_batch import to_pyg
-    from graph_store.sampling.tensors import to_torch
+    from graph_store.sampling.pyg_batch import to_pyg as to_pyg
+    from graph_store.sampling.tensors import to_torch as to_torch
     from graph_store.sampling.walk_ids import VisitedIds, Walks
     from graph_store.sampling.walks import walk
 
@@ -114,14 +114,13 @@ __all__ = [
     "sample_negatives",
     "split_edges",
     "to_networkx",
-    "to_pyg",
     "to_scipy",
-    "to_torch",
     "verify",
     "visited_neighbors",
     "walk",
 ]
 
+# `to_torch` and `to_pyg` are not in `__all__`: who imports all of it need not have torch.
 # What a query can do without is loaded when it is first asked for: pyarrow's readers and writers, walks.
 _LATE = {"export": "parquet_export", "walk": "sampling.walks"}
 _LATE |= dict.fromkeys(("from_networkx", "from_scipy", "to_networkx", "to_scipy"), "interop")

@@ -32,7 +32,12 @@ class Gatherer:
 
     def __init__(self, store: "GraphStore", features: Mapping[str, Sequence[str]]) -> None:
         self._nodes, self._edges = {}, {}
+        if not isinstance(features, Mapping):
+            raise BadInput(
+                f"features must be names by node type or edge type, such as {{'item': ['x']}}, got {features!r}"
+            )
         for kind, names in features.items():
+            names = (names,) if isinstance(names, str) else names
             if kind in store.node_types:
                 tables = store.node_features(kind)
                 self._nodes[kind] = tables, list(names)

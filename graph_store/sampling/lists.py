@@ -128,7 +128,9 @@ def gather_lists(
 
 
 def check_columns(columns: Collection[str]) -> frozenset[str]:
-    """Return columns; BadInput where one is not among `COLUMNS`."""
+    """Return columns, of which one may be given alone; BadInput where one is not among `COLUMNS`."""
+    if isinstance(columns, str):
+        columns = (columns,)
     unknown = set(columns) - set(COLUMNS)
     if unknown:
         raise BadInput(f"columns may be {', '.join(COLUMNS)}, got {', '.join(sorted(unknown))}")

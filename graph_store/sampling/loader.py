@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from graph_store.checks import check_integers
 from graph_store.draws import permute
 from graph_store.errors import BadInput
 from graph_store.sampling.prefetch import prefetched
@@ -60,6 +61,8 @@ class Plan:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
+        names = ("length", "batch_size", "seed", "rank", "size")
+        check_integers(**{name: getattr(self, name) for name in names})
         if self.length < 0:
             raise BadInput(f"length must be 0 or more, got {self.length}")
         if self.batch_size < 1:
@@ -118,6 +121,7 @@ class Loader(Generic[T]):
     def __init__(
         self, plan: Plan, make_worker: Callable[[], Callable[[Share], T]], *, threads: int = 1, depth: int = 2
     ) -> None:
+        check_integers(threads=threads, depth=depth)
         if threads < 0 or depth < 0:
             raise BadInput(f"threads and depth must be 0 or more, got {threads} and {depth}")
         self.plan, self._make_worker = plan, make_worker
@@ -161,8 +165,12 @@ class Loader(Generic[T]):
         Raises
         ------
         BadInput
-            Its steps were others: of another seed, batch size or number of examples, or in another order.
+            Its steps were others: of another seed, batch size or number of examples, or in another order; or it is no
+            state of a loader.
         """
+        absent = [name for name in ("epoch", "step", *_ORDER) if name not in state]
+        if absent:
+            raise BadInput(f"this is no state of a loader: {', '.join(absent)} are missing")
         for name in _ORDER:
             if state[name] != getattr(self.plan, name):
                 own = getattr(self.plan, name)

@@ -15,6 +15,7 @@ from graph_store.sampling.edge_part import EdgePart, Edges
 from graph_store.sampling.exclusions import Exclusions
 from graph_store.sampling.gather import Features, Gatherer
 from graph_store.sampling.links import LinkBatch, LinkSampler
+from graph_store.sampling.lists import check_columns
 from graph_store.sampling.loader import Loader, Plan, Share
 from graph_store.sampling.neighbor_sampler import NeighborSampler
 from graph_store.sampling.subgraph import Subgraph
@@ -98,7 +99,9 @@ def node_loader(
         One is no node of its type, or there are not as many times as nodes.
     """
     gatherer = Gatherer(store, features or {})
-    columns = {*columns} | gatherer.columns
+    columns = check_columns(columns) | gatherer.columns
+    if options.pop("temporal", times is not None) and times is None:
+        raise BadInput("temporal sampling needs the times of the seeds; give times")
     sampler = NeighborSampler(store, fanouts, temporal=times is not None, columns=columns, **options)
     name = sampler.seed_type if node_type is None else node_type
     length, nodes_at = _examples(store, name, nodes)
@@ -165,12 +168,14 @@ def link_loader(
     UnknownEdgeType
     BadInput
         What `LinkSampler`, `Gatherer` or `Plan` refuses; temporal sampling of links without times.
-    ValueError
-        There are not as many labels as links.
+    TypeError, ValueError
+        Links that are no edges; not as many labels, destinations or times as sources.
     """
     gatherer = Gatherer(store, features or {})
-    sampler = LinkSampler(store, edge_type, fanouts, columns={*columns} | gatherer.columns, **options)
-    length = len(links) if isinstance(links, EdgePart) else len(links.src)
+    sampler = LinkSampler(store, edge_type, fanouts, columns=check_columns(columns) | gatherer.columns, **options)
+    if not isinstance(links, EdgePart):
+        links = _checked_links(links)
+    length = len(links) if isinstance(links, EdgePart) else links.src.size
     if labels is not None and len(labels) != length:
         raise ValueError(f"labels must be as many as the {length} links, got {len(labels)}")
     if sampler.neighbors.temporal and isinstance(links, Edges) and links.times is None:
@@ -199,6 +204,18 @@ def link_loader(
         return replace(batch, features=gatherer.of(batch.subgraph), share=share)
 
     return Loader(plan, lambda: partial(make, sampler.twin()), threads=threads, depth=depth)
+
+
+def _checked_links(links: Edges) -> Edges:
+    """Return links as arrays, as many of each."""
+    if not isinstance(links, Edges):
+        raise TypeError(f"links must be an EdgePart or Edges(src, dst, times), got {type(links).__name__}")
+    src, dst = int64_array(links.src, "links.src"), int64_array(links.dst, "links.dst")
+    times = None if links.times is None else int64_array(links.times, "links.times")
+    for name, column in (("dst", dst), ("times", times)):
+        if column is not None and column.size != src.size:
+            raise ValueError(f"links.{name} must be as many as links.src, got {column.size} and {src.size}")
+    return Edges(src, dst, times)
 
 
 def _examples(

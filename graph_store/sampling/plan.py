@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from graph_store.checks import check_integers
 from graph_store.errors import BadInput, UnknownEdgeType
 from graph_store.manifest import StoredEdgeType
 from graph_store.sampling.rule import Rule
@@ -112,6 +113,8 @@ def _by_hop(
             raise BadInput("fanouts by edge type say which types there are; leave edge_types and metapath out")
         return _each_hop(known, fanouts)
     hops = list(fanouts)
+    for fanout in hops:
+        check_integers(fanout=fanout)
     if not hops or min(hops) < -1:
         raise BadInput(f"fanouts must be one or more numbers from -1 (all) on, got {hops}")
     if metapath is not None:

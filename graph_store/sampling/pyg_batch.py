@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from graph_store.errors import BadInput
 from graph_store.features import FeatureValues
@@ -14,9 +13,12 @@ from graph_store.sampling.subgraph import Subgraph
 from graph_store.sampling.tensors import tensor
 
 try:
+    import torch
     from torch_geometric.data import Data, HeteroData
 except ImportError:
-    raise ImportError("to_pyg needs torch_geometric, which is not installed: pip install 'gossamer[torch]'") from None
+    raise ImportError(
+        "to_pyg needs torch and torch_geometric, which are not installed: pip install 'gossamer[torch]'"
+    ) from None
 
 # The direction in which messages go along the edges of a layer, and what is sampled for it.
 _DIRECTIONS = {"source_to_target": "in", "target_to_source": "out"}

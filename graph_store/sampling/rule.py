@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from graph_store.checks import check_integers
 from graph_store.errors import BadInput
 
 METHODS = ("uniform", "weighted", "top", "recent")
@@ -41,6 +42,7 @@ class Rule:
     window: int | None = None
 
     def __post_init__(self) -> None:
+        check_integers(fanout=self.fanout, window=0 if self.window is None else self.window)
         if self.fanout < -1:
             raise BadInput(f"fanouts must be numbers from -1 (all) on, got {self.fanout}")
         if self.method not in METHODS:

@@ -90,6 +90,11 @@ def test_a_state_of_other_steps_is_refused(change, said):
         loader.load_state_dict(state)
 
 
+def test_what_is_no_state_is_refused():
+    with pytest.raises(BadInput, match="no state of a loader: step, length, batch_size, shuffle, seed, drop_last are"):
+        Loader(Plan(5, 2), lambda: echo).load_state_dict({"epoch": 1})
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

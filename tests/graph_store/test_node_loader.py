@@ -150,13 +150,47 @@ def test_words_that_came_later_have_their_place(tmp_path):
         ({"times": [1, 2]}, ValueError, "times must be as many as the 40 nodes, got 2"),
         ({"nodes": [10**9]}, ValueError, "is no node of type user"),
         ({"batch_size": 0}, BadInput, "batch_size must be at least 1"),
-        ({"columns": "edge_ids"}, BadInput, "columns may be"),
+        ({"columns": "edge_id"}, BadInput, "columns may be edge_ids, weights, times, got edge_id"),
+        ({"batch_size": 2.5}, BadInput, "batch_size must be an integer, got 2.5"),
+        ({"seed": "a"}, BadInput, "seed must be an integer, got 'a'"),
+        ({"threads": True}, BadInput, "threads must be an integer, got True"),
+        ({"features": ["item"]}, BadInput, "features must be names by node type or edge type"),
+        ({"temporal": True}, BadInput, "temporal sampling needs the times of the seeds; give times"),
+        ({"times": [0.5] * 40}, TypeError, "times must be integers"),
         ({"rank": 2, "size": 2}, BadInput, "rank must be in"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(rich, options, error, said):
     with pytest.raises(error, match=said):
         graph_store.node_loader(rich, [2], **{"edge_types": CLICKS} | options)
+
+
+@pytest.mark.parametrize(
+    ("links", "error", "said"),
+    [
+        (None, TypeError, "links must be an EdgePart or Edges"),
+        (Edges([1, 2], [1], None), ValueError, "links.dst must be as many as links.src, got 1 and 2"),
+        (Edges([1, 2], [1, 2], [3]), ValueError, "links.times must be as many as links.src, got 1 and 2"),
+        (Edges([1.5], [1], None), TypeError, "links.src must be integers"),
+    ],
+)
+def test_links_that_are_none_are_refused_at_once(shop, links, error, said):
+    with pytest.raises(error, match=said):
+        shop.link_loader(FOLLOWS, [2], links, edge_types=[FOLLOWS])
+    assert len(list(shop.link_loader(FOLLOWS, [2], Edges([1], [2], None), edge_types=[FOLLOWS]))) == 1
+
+
+@pytest.mark.parametrize("fanout", [2.5, True, "2", None])
+def test_a_fanout_that_is_no_integer_is_refused(shop, fanout):
+    for fanouts in ([fanout], {CLICKS: [fanout]}):
+        with pytest.raises(BadInput, match="fanout must be an integer, got"):
+            shop.neighbor_sampler(fanouts, **({} if isinstance(fanouts, dict) else {"edge_types": CLICKS}))
+
+
+def test_one_name_may_be_given_alone(rich):
+    batch = next(iter(rich.node_loader([2], edge_types=BACK, columns="times", features={"item": "vec"})))
+    assert batch.subgraph.hops[0].times is not None
+    assert batch.features["item"]["vec"].values.shape[1] == 2
 
 
 def test_a_feature_of_strings_is_refused(rich):

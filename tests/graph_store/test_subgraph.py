@@ -1,4 +1,7 @@
-"""A subgraph as matrices of labels."""
+"""A subgraph as matrices of labels; and what is there without torch."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -29,3 +32,15 @@ def test_a_scipy_matrix_has_the_edges_by_label(shop, direction, columns):
         assert np.array_equal(found.to_scipy(kind).toarray(), dense(found, kind))
     with pytest.raises(BadInput, match=r"edge_type must be one of user:clicks:item, .*, got None"):
         found.to_scipy()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("torch", "to_torch"), ("torch", "to_pyg"), ("torch_geometric", "to_pyg")]
+)
+def test_all_of_the_package_is_there_without_torch_but_what_needs_it(module, name):
+    script = (
+        f"import sys; sys.modules[{module!r}] = None\nfrom graph_store import *\nimport graph_store; graph_store.{name}"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    if (module, name) != ("torch_geometric", "to_torch"):
+        assert "pip install 'gossamer[torch]'" in done.stderr.splitlines()[-1]

@@ -1,7 +1,5 @@
 """Batches as torch tensors over the same memory, and as PyG's Data and HeteroData."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -291,13 +289,6 @@ def test_a_feature_that_did_not_come_along_is_no_x(rich):  # noqa: F811
     loader = rich.node_loader([2], edge_types=BACK, features={"item": ["size"]}, direction="out")
     with pytest.raises(BadInput, match="x of 'item' is to be 'vec', which did not come along; those that did: size"):
         graph_store.to_pyg(next(iter(loader)), x={"item": "vec"}, flow="target_to_source")
-
-
-@pytest.mark.parametrize(("module", "name"), [("torch", "to_torch"), ("torch_geometric", "to_pyg")])
-def test_without_the_extra_the_error_says_how_to_get_it(module, name):
-    script = f"import sys; sys.modules[{module!r}] = None\nimport graph_store\ngraph_store.{name}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "pip install 'gossamer[torch]'" in done.stderr.splitlines()[-1]
 
 
 def test_the_node_numbers_of_a_store_behind_pyg_are_others(shop):
