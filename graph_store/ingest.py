@@ -81,7 +81,8 @@ def ingest(
     num_shards : int
         1 to 65,536; fixed for the store's life.
     memory_bytes : int
-        What this process may grow by; kept from 128 MiB on, at least 64 MiB. The store does not depend on it.
+        What this process may grow by, once it has numba; kept from 128 MiB on, at least 64 MiB. The store does not
+        depend on it.
     threads : int, optional
         All cores that this process may use when None. The store does not depend on it.
     progress : bool
@@ -112,7 +113,9 @@ def ingest(
         raise BadInput(f"num_shards must be 1 to 65536, got {num_shards}")
     if memory_bytes < MIN_MEMORY:
         raise BadInput(f"the memory budget must be at least {MIN_MEMORY >> 20} MiB, got {memory_bytes} bytes")
-    target, start, before = Path(path), time.monotonic(), anonymous_bytes()
+    target, start = Path(path), time.monotonic()
+    _load_kernels()
+    before = anonymous_bytes()
     ranks = OneRank() if ranks is None else ranks
     settings = settings_of(schema, num_shards=num_shards, ranks=ranks.size)
     if resume:
@@ -186,12 +189,16 @@ def _forget_replaced(folder: Path, target: Path, identity: str, ranks: Ranks) ->
         shutil.rmtree(folder / STORE, ignore_errors=True)
 
 
-def _load_libraries() -> None:
-    """Load what is loaded when it is first needed, so that it is known how much memory it takes."""
+def _load_kernels() -> None:
+    """Load numba, with the first kernel that is called: it is not of the memory that an ingest is given."""
     import numpy as np
-    import pyarrow.compute
-    import pyarrow.parquet  # noqa: F401
 
     from graph_store.ids import shards_of
 
     shards_of(np.empty(1, np.int64), 1)
+
+
+def _load_libraries() -> None:
+    """Load what is loaded when it is first needed, so that it is known how much memory it takes."""
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
